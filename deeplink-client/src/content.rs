@@ -1,5 +1,5 @@
 //! What makes two links the same: destinations, metadata, agent context, preview, affiliate, name, tags, aliases, the look of
-//! QR codes, whether the owner has enabled it, and the owner's expiry, after applying the service's rules to both. Absent,
+//! QR codes, imported clicks, whether the owner has enabled it, and the owner's expiry, after applying the service's rules to both. Absent,
 //! `null` and `{}` are the same; metadata is compared as JSON, numbers by their text.
 
 use std::collections::BTreeMap;
@@ -59,7 +59,10 @@ impl fmt::Display for Difference {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Content([Option<String>; FIELDS.len()]);
 
-const FIELDS: [&str; 16] = [
+/// The field that a later export of another service changes.
+pub(crate) const IMPORTED_CLICKS: &str = "imported_clicks";
+
+const FIELDS: [&str; 17] = [
     "ios_deep_link",
     "ios_store_url",
     "android_deep_link",
@@ -75,6 +78,7 @@ const FIELDS: [&str; 16] = [
     "tags",
     "aliases",
     "qr",
+    IMPORTED_CLICKS,
     "affiliate_id",
 ];
 
@@ -100,6 +104,7 @@ impl Content {
             (!link.tags.is_empty()).then(|| link.tags.iter().map(Tag::key).collect::<Vec<_>>().join(",")),
             (!link.aliases.is_empty()).then(|| link.aliases.iter().map(Alias::as_str).collect::<Vec<_>>().join(",")),
             link.qr.and_then(|qr| serde_json::to_string(&qr).ok()),
+            link.imported_clicks.map(|count| count.to_string()),
             link.affiliate_id.map(|id| id.as_str().to_owned()),
         ])
     }
@@ -118,6 +123,7 @@ impl Content {
         content.tags = set_of(link.tags.iter().cloned().map(Tag::of_stored));
         content.aliases = alias_set(link.aliases.iter().cloned().map(Alias::of_stored));
         content.qr.clone_from(&link.qr);
+        content.imported_clicks = link.imported_clicks;
         Self::wanted(content)
     }
 
@@ -133,6 +139,9 @@ impl Content {
 /// Index of the affiliate in [`FIELDS`].
 #[cfg(feature = "bulk")]
 const AFFILIATE: usize = FIELDS.len() - 1;
+/// Index of the imported clicks.
+#[cfg(feature = "bulk")]
+const CLICKS: usize = FIELDS.len() - 2;
 
 #[cfg(feature = "bulk")]
 impl Content {
@@ -141,6 +150,12 @@ impl Content {
         if self.0[AFFILIATE].is_none() {
             self.0[AFFILIATE] = affiliate.map(str::to_owned);
         }
+        self
+    }
+
+    /// The same without the imported clicks.
+    pub(crate) fn without_clicks(mut self) -> Self {
+        self.0[CLICKS] = None;
         self
     }
 
@@ -188,6 +203,9 @@ pub(crate) fn update_for(wanted: NewLink, differences: &[Difference]) -> UpdateL
     }
     if differs("qr") {
         update.qr = wanted.qr.into();
+    }
+    if differs(IMPORTED_CLICKS) {
+        update.imported_clicks = wanted.imported_clicks.into();
     }
     update
 }
@@ -278,6 +296,8 @@ mod tests {
         assert_eq!(content(r#"{"aliases":["l/b","a"]}"#), content(r#"{"aliases":["a","/l/b","a"]}"#));
         assert_eq!(content(r#"{"aliases":[]}"#), empty);
         assert_eq!(content(r#"{"qr":{}}"#), empty);
+        assert_eq!(content(r#"{"imported_clicks":null}"#), empty);
+        assert_ne!(content(r#"{"imported_clicks":0}"#), empty);
         assert_eq!(
             content(r#"{"qr":{"fgColor":"03C","level":"h"}}"#),
             content(r##"{"qr":{"level":"H","fgColor":"#0033cc"}}"##)

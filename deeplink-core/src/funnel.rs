@@ -264,6 +264,10 @@ pub struct FunnelReport {
     pub credit: Credit,
     /// Totals of all links.
     pub funnel: Funnel,
+    /// In a report on a single link: clicks that a previous service counted, as its owner imported them. They are not included
+    /// in `funnel` and `groups`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub imported_clicks: Option<i64>,
     /// In a report on the whole account: conversions by known users with no earlier touch, by type. They are not
     /// included in `funnel`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -290,8 +294,26 @@ impl FunnelReport {
         let FunnelScope { link_ids, from, to, credit, group_by, zone, .. } = scope;
         let link_ids = link_ids.unwrap_or_default();
         let tz = zone.map(|zone| zone.name().to_owned());
-        let (unattributed, unattributed_revenue) = (None, None);
-        Self { from, to, link_ids, credit, funnel, unattributed, unattributed_revenue, group_by, tz, groups }
+        Self {
+            from,
+            to,
+            link_ids,
+            credit,
+            funnel,
+            imported_clicks: None,
+            unattributed: None,
+            unattributed_revenue: None,
+            group_by,
+            tz,
+            groups,
+        }
+    }
+
+    /// Adds the clicks that a previous service counted.
+    #[must_use]
+    pub fn imported(mut self, clicks: Option<i64>) -> Self {
+        self.imported_clicks = clicks;
+        self
     }
 
     /// Adds the conversions that no link is credited with, and their revenue.
@@ -441,6 +463,9 @@ pub struct LinkStats {
     pub conversion_rate: f64,
     /// Conversions by type and currency.
     pub conversions: Vec<ConversionSum>,
+    /// Clicks that a previous service counted, as the link's owner imported them; not included in `click_count`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub imported_clicks: Option<i64>,
 }
 
 impl LinkStats {
@@ -453,7 +478,23 @@ impl LinkStats {
         let convert_count = conversions.iter().map(|sum| sum.count).sum();
         #[expect(clippy::cast_precision_loss, reason = "a rate, not a count")]
         let conversion_rate = if click_count == 0 { 0.0 } else { convert_count as f64 / click_count as f64 };
-        Self { link_id, click_count, install_count, identify_count, convert_count, conversion_rate, conversions }
+        Self {
+            link_id,
+            click_count,
+            install_count,
+            identify_count,
+            convert_count,
+            conversion_rate,
+            conversions,
+            imported_clicks: None,
+        }
+    }
+
+    /// Adds the clicks that a previous service counted.
+    #[must_use]
+    pub fn imported(mut self, clicks: Option<i64>) -> Self {
+        self.imported_clicks = clicks;
+        self
     }
 }
 

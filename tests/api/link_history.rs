@@ -90,7 +90,7 @@ async fn each_change_keeps_what_was_before() {
             "ios_deep_link": null, "ios_store_url": null, "android_deep_link": null, "android_store_url": null,
             "web_url": a, "metadata": null, "agent_context": null, "social_preview": null, "affiliate_id": null,
             "name": null, "enabled": true, "expires_at": null, "expired_url": null, "tags": ["Poster"], "aliases": [],
-            "qr": null,
+            "qr": null, "imported_clicks": null,
         },
     });
     assert_eq!(all[5], first);
@@ -131,13 +131,14 @@ async fn a_version_is_restored_and_that_can_be_undone() {
         "custom_id": "promo", "web_url": "https://example.com/a", "ios_deep_link": "shop://a", "name": "A",
         "metadata": {"b": 1.0, "a": []}, "agent_context": {"action": "purchase"}, "social_preview": {"title": "A"},
         "expires_at": "2099-01-01T00:00:00Z", "expired_url": "https://example.com/over", "tags": ["x", "Y"],
-        "qr": {"dotType": "classy"},
+        "qr": {"dotType": "classy"}, "imported_clicks": 1_234,
     });
     create(&world.a, first).await;
     let before = world.a.get("/v1/links/promo").await.json();
     let second = json!({
         "web_url": "https://example.com/b", "ios_deep_link": null, "name": null, "metadata": null, "agent_context": null,
         "social_preview": null, "expires_at": null, "expired_url": null, "tags": ["z"], "qr": {"dotType": "dots"},
+        "imported_clicks": null,
     });
     assert_eq!(world.a.put("/v1/links/promo", &second).await.status, 200);
     let after = world.a.get("/v1/links/promo").await.json();

@@ -69,7 +69,7 @@ async fn an_empty_link_is_a_link_and_all_its_nulls_are_shown() {
         keys(&shown),
         "link_id url ios_deep_link ios_store_url android_deep_link android_store_url web_url metadata agent_context \
          social_preview affiliate_id status expires_at created_at updated_at name enabled owner_expires_at expired_url tags \
-         aliases qr"
+         aliases qr imported_clicks"
     );
     for field in ["web_url", "metadata", "agent_context", "social_preview", "affiliate_id"] {
         assert_eq!(shown[field], Value::Null, "{field}");

@@ -202,13 +202,13 @@ fn a_links_url_is_opened_or_copied() {
 fn links_are_switched_renamed_and_given_an_end() {
     let double = willing();
     let dl = Dl::at(&double.url);
-    dl.run("links create https://example.com --disabled --name Spring --expires-at 2099-01-01 --expired-url https://example.com/over --tag 'Spring sale' --tag poster --alias 3xYz9Ab --alias l/spring_sale --qr dotType=classy --qr fg-color=0a7cff").ok();
+    dl.run("links create https://example.com --disabled --name Spring --expires-at 2099-01-01 --expired-url https://example.com/over --tag 'Spring sale' --tag poster --alias 3xYz9Ab --alias l/spring_sale --qr dotType=classy --qr fg-color=0a7cff --imported-clicks 1204").ok();
     let created = double.only().json();
     let expected = json!({
         "web_url": "https://example.com", "name": "Spring", "enabled": false, "expires_at": "2099-01-01T00:00:00.000Z",
         "expired_url": "https://example.com/over", "tags": ["Spring sale", "poster"],
         "aliases": ["3xYz9Ab", "l/spring_sale"],
-        "qr": {"dotType": "classy", "fgColor": "#0a7cff"},
+        "qr": {"dotType": "classy", "fgColor": "#0a7cff"}, "imported_clicks": 1204,
     });
     assert_eq!(created, expected);
     for (line, ids, body) in [
@@ -230,6 +230,8 @@ fn links_are_switched_renamed_and_given_an_end() {
         ("links update spring-1 --alias a/b --alias c_d", vec!["spring-1"], json!({"aliases": ["a/b", "c_d"]})),
         ("links update spring-1 --unset aliases", vec!["spring-1"], json!({"aliases": null})),
         ("links update spring-1 --unset qr", vec!["spring-1"], json!({"qr": null})),
+        ("links update spring-1 --imported-clicks 0", vec!["spring-1"], json!({"imported_clicks": 0})),
+        ("links update spring-1 --unset imported_clicks", vec!["spring-1"], json!({"imported_clicks": null})),
         ("links update spring-1 --replace --qr level=q", vec!["spring-1"], json!({"qr": {"level": "Q"}})),
     ] {
         let before = double.requests().len();

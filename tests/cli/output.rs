@@ -32,7 +32,7 @@ fn csv_on_a_terminal_has_no_escaped_line_ends() {
 #[test]
 fn a_list_as_json_is_one_envelope() {
     let dl = Dl::at(&with_links(2).url);
-    insta::assert_snapshot!(dl.run("links list -o json").ok(), @r#"{"links":[{"affiliate_id":null,"agent_context":{"action":"purchase","cta":"Buy now","description":null},"aliases":[],"android_deep_link":null,"android_store_url":null,"created_at":"2026-11-20T09:30:00.000Z","enabled":true,"expired_url":null,"expires_at":null,"ios_deep_link":null,"ios_store_url":null,"link_id":"link-0000","metadata":{"season":"spring"},"name":null,"owner_expires_at":null,"qr":null,"social_preview":null,"status":"active","tags":[],"updated_at":"2026-11-20T09:30:00.000Z","url":"https://go.example.com/link-0000","web_url":"https://example.com/p/link-0000"},{"affiliate_id":null,"agent_context":{"action":"purchase","cta":"Buy now","description":null},"aliases":[],"android_deep_link":null,"android_store_url":null,"created_at":"2026-11-20T09:30:00.000Z","enabled":true,"expired_url":null,"expires_at":null,"ios_deep_link":null,"ios_store_url":null,"link_id":"link-0001","metadata":{"season":"spring"},"name":null,"owner_expires_at":null,"qr":null,"social_preview":null,"status":"active","tags":[],"updated_at":"2026-11-20T09:30:00.000Z","url":"https://go.example.com/link-0001","web_url":"https://example.com/p/link-0001"}],"next_cursor":null}"#);
+    insta::assert_snapshot!(dl.run("links list -o json").ok(), @r#"{"links":[{"affiliate_id":null,"agent_context":{"action":"purchase","cta":"Buy now","description":null},"aliases":[],"android_deep_link":null,"android_store_url":null,"created_at":"2026-11-20T09:30:00.000Z","enabled":true,"expired_url":null,"expires_at":null,"imported_clicks":null,"ios_deep_link":null,"ios_store_url":null,"link_id":"link-0000","metadata":{"season":"spring"},"name":null,"owner_expires_at":null,"qr":null,"social_preview":null,"status":"active","tags":[],"updated_at":"2026-11-20T09:30:00.000Z","url":"https://go.example.com/link-0000","web_url":"https://example.com/p/link-0000"},{"affiliate_id":null,"agent_context":{"action":"purchase","cta":"Buy now","description":null},"aliases":[],"android_deep_link":null,"android_store_url":null,"created_at":"2026-11-20T09:30:00.000Z","enabled":true,"expired_url":null,"expires_at":null,"imported_clicks":null,"ios_deep_link":null,"ios_store_url":null,"link_id":"link-0001","metadata":{"season":"spring"},"name":null,"owner_expires_at":null,"qr":null,"social_preview":null,"status":"active","tags":[],"updated_at":"2026-11-20T09:30:00.000Z","url":"https://go.example.com/link-0001","web_url":"https://example.com/p/link-0001"}],"next_cursor":null}"#);
     assert_eq!(dl.run("links list -o json").json()["links"][1], link("link-0001"));
 }
 
@@ -71,8 +71,8 @@ fn jsonl_is_one_record_a_line() {
 #[test]
 fn csv_has_a_header_and_the_parts_of_nested_objects() {
     insta::assert_snapshot!(Dl::at(&with_links(1).url).run("links list -o csv").ok().replace("\r\n", "<CRLF>\n"), @r#"
-    link_id,url,ios_deep_link,ios_store_url,android_deep_link,android_store_url,web_url,metadata,agent.action,agent.cta,agent.description,social.title,social.description,social.image_url,affiliate_id,status,expires_at,created_at,updated_at,name,enabled,owner_expires_at,expired_url,tags,aliases,qr<CRLF>
-    link-0000,https://go.example.com/link-0000,,,,,https://example.com/p/link-0000,"{""season"":""spring""}",purchase,Buy now,,,,,,active,,2026-11-20T09:30:00.000Z,2026-11-20T09:30:00.000Z,,true,,,,,<CRLF>
+    link_id,url,ios_deep_link,ios_store_url,android_deep_link,android_store_url,web_url,metadata,agent.action,agent.cta,agent.description,social.title,social.description,social.image_url,affiliate_id,status,expires_at,created_at,updated_at,name,enabled,owner_expires_at,expired_url,tags,aliases,qr,imported_clicks<CRLF>
+    link-0000,https://go.example.com/link-0000,,,,,https://example.com/p/link-0000,"{""season"":""spring""}",purchase,Buy now,,,,,,active,,2026-11-20T09:30:00.000Z,2026-11-20T09:30:00.000Z,,true,,,,,,<CRLF>
     "#);
 }
 
@@ -105,6 +105,7 @@ fn one_record_off_a_terminal_is_a_field_a_line() {
     tags<TAB>
     aliases<TAB>
     qr<TAB>
+    imported_clicks<TAB>
     "#);
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::reports::{CSV, report, service};
+use crate::reports::{CSV, link_stats, report, service};
 use crate::terminal::{Screen, plain};
 use deeplink_testing::dl::Dl;
 use deeplink_testing::double::{Answer, Double};
@@ -302,6 +302,32 @@ fn people_see_bars_and_shares() {
     ");
 }
 
+/// Clicks that a previous service counted are on a line apart, and in no sum.
+#[test]
+fn imported_clicks_are_shown_apart() {
+    let double = Double::new(|request| {
+        let mut body = match request.line().as_str() {
+            "GET /v1/links/spring-42/stats" => link_stats(),
+            _ => report(&["spring-42"], request.query("group_by")),
+        };
+        body["imported_clicks"] = 1_234.into();
+        Answer::json(200, &body)
+    });
+    let dl = || Dl::at(&double.url).env("TERM", "xterm-256color").env("LANG", "C").env("NO_COLOR", "1");
+    let said = "\nImported clicks  1,234 (counted before the import; not included above)\n";
+    for line in ["stats spring-42", "stats spring-42 --group-by day", "links stats spring-42"] {
+        let shown = Screen::sized(dl(), line, 80).end().1.replace('\r', "");
+        assert!(shown.contains(said) && !shown.contains("1354"), "{line}: {shown}");
+    }
+    let narrow = Screen::sized(dl(), "stats spring-42", 40).end().1.replace('\r', "");
+    assert!(narrow.lines().all(|line| line.len() <= 40) && narrow.contains("Imported clicks  1,234"), "{narrow}");
+    let lines = dl().run("stats spring-42 -q");
+    assert!(lines.ok().starts_with("clicks\t120\n") && lines.stdout.contains("\nimported_clicks\t1234\n"), "{lines}");
+    assert!(dl().run("links stats spring-42").ok().contains("\nimported_clicks\t1234\n"));
+    assert_eq!(dl().run("stats spring-42 -o json").json()["imported_clicks"], 1_234);
+    assert_eq!(dl().run("stats spring-42 -o json --fields clicks").json(), json!({"clicks": 120}));
+}
+
 #[test]
 fn colours_are_left_out_where_nobody_wants_them() {
     for line in ["stats spring-42", "stats spring-42 --group-by day", "links stats spring-42"] {
@@ -324,6 +350,7 @@ fn a_link_has_its_sums() {
     identify_count	12
     convert_count	3
     conversion_rate	0.025
+    imported_clicks	
     conversions	[{"conversion_type":"purchase","count":2,"currency":"EUR","sum_cents":8400},{"conversion_type":"signup","count":1,"currency":null,"sum_cents":null}]
     "#);
     assert!(dl.run("links stats gone-1").fails(5).contains("dl links list shows"));

@@ -14,7 +14,8 @@ use crate::import::{Exporter, Reading, Saved, SourceFlags, Start};
 #[command(after_help = help(
     "Links keep their IDs, so short links on your own domain stay the same. Every row is checked before anything is sent. \
      To resume an interrupted import, run the same command again. The original short link becomes metadata \
-     (imported_url), which is public; a note lists columns that were ignored. docs/moving-in.md has the details for \
+     (imported_url), which is public; the total number of clicks is kept as a starting count (imported_clicks), which only \
+     your team sees and reports show apart. A note lists columns that were ignored. docs/moving-in.md has the details for \
      each service; \"dl links import\" reads files that use this service's own columns.",
     &[
     "dl import --from bitly bitly.csv --check",
@@ -42,7 +43,7 @@ pub(crate) struct Import {
     #[arg(long, value_name = "SALT", num_args = 0..=1, require_equals = true, default_missing_value = "",
         help_heading = "Rows")]
     generate_ids: Option<String>,
-    /// Keep clicks, creation dates, campaigns and the like as metadata, which is public
+    /// Keep creation dates, campaigns and the like as metadata, which is public
     #[arg(long, help_heading = "Rows")]
     keep_details: bool,
     #[command(flatten)]

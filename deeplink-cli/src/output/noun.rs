@@ -160,7 +160,7 @@ nouns! {
             "social.image_url" = "social_preview.image_url", "affiliate_id", "status": Status, "expires_at": Moment,
             "created_at": Moment, "updated_at": Moment, "name", "enabled",
             "owner_expires_at": Moment, "expired_url": Destination, "tags": Words,
-            "aliases": Words, "qr";
+            "aliases": Words, "qr", "imported_clicks": Count;
         columns: "ID" = "link_id", "URL" = "url", "LEADS TO" = (Destinations DESTINATIONS), "STATUS" = "status",
             "CREATED" = "created_at", "NAME" = (Extra "name"), "TAGS" = (Extra "tags"),
             "ALIASES" = (Extra "aliases");

@@ -60,7 +60,7 @@ nouns! {
     /// Everything that a link has led to.
     LINK_STATS("stats", id: "link_id", created: "link_id") {
         fields: "link_id", "click_count": Count, "install_count": Count, "identify_count": Count,
-            "convert_count": Count, "conversion_rate": Count, "conversions";
+            "convert_count": Count, "conversion_rate": Count, "imported_clicks": Count, "conversions";
         columns: "ID" = "link_id", "CLICKS" = "click_count", "INSTALLS" = "install_count", "USERS" = "identify_count",
             "CONVERSIONS" = "convert_count";
     }

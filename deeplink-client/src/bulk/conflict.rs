@@ -15,7 +15,7 @@ use super::batch::BatchRow;
 use super::outcome::RowResult;
 use super::template::hash;
 use crate::client::Client;
-use crate::content::{Content, update_for};
+use crate::content::{Content, IMPORTED_CLICKS, update_for};
 use crate::error::{Error, Kind};
 
 /// Maximum links fetched one by one; beyond it, the whole list is read instead.
@@ -96,19 +96,22 @@ impl Comparer {
     async fn compare(&self, row: &BatchRow) -> Result<Verdict, Error> {
         let wanted = row.template.link().check().map_err(Error::invalid)?;
         let own = self.own_affiliate.get().and_then(Option::as_deref);
-        let content = Content::wanted(wanted.clone()).or_affiliate(own);
+        let content = self.compared(Content::wanted(wanted.clone()).or_affiliate(own));
         if self.single.fetch_add(1, Ordering::Relaxed) >= SINGLE
             && let Some(url) = self.listed(&row.id, &content).await?
         {
             return Ok(Verdict::Settled(RowResult::Existed { url }));
         }
         let link = self.client.links().get(&row.id).await?;
-        let found = Content::found(&link);
+        let found = self.compared(Content::found(&link));
         let mut differences = content.differences(&found);
-        // A file from before there were aliases must not take any from printed links.
-        if row.template.link().aliases.is_none() {
-            differences.retain(|difference| difference.field != "aliases");
-        }
+        // A file from before there were aliases must not take any from printed links, nor the starting count.
+        let (has_aliases, has_clicks) = (row.template.link().aliases.is_some(), wanted.imported_clicks.is_some());
+        differences.retain(|difference| match difference.field {
+            "aliases" => has_aliases,
+            IMPORTED_CLICKS => has_clicks,
+            _ => true,
+        });
         if differences.len() == 1
             && !content.names_affiliate()
             && found.names_affiliate()
@@ -120,7 +123,7 @@ impl Comparer {
             return Ok(Verdict::Settled(RowResult::Existed { url: link.url }));
         }
         let named: Vec<&str> = differences.iter().map(|difference| difference.field).collect();
-        if row.made.is_some() {
+        if row.made.is_some() && named != [IMPORTED_CLICKS] {
             return Ok(Verdict::NextTry);
         }
         Ok(Verdict::Settled(match self.policy {
@@ -133,6 +136,12 @@ impl Comparer {
             OnConflict::Skip => RowResult::Skipped,
             _ => taken(&format!("the ID is in use with different content ({})", named.join(", "))),
         }))
+    }
+
+    /// What is compared of a link: the other service may have counted further clicks since an earlier import, so only an update
+    /// looks at them.
+    fn compared(&self, content: Content) -> Content {
+        if self.policy == OnConflict::Update { content } else { content.without_clicks() }
     }
 
     /// Whether the key is an affiliate's, whose links are all attributed to that affiliate: such a key may not read click
@@ -154,7 +163,7 @@ impl Comparer {
 
     /// The link's address, if the account's list contains the link with this content.
     async fn listed(&self, id: &str, content: &Content) -> Result<Option<String>, Error> {
-        let list = self.list.get_or_try_init(|| Snapshot::read(&self.client)).await?;
+        let list = self.list.get_or_try_init(|| Snapshot::read(&self.client, |content| self.compared(content))).await?;
         Ok(list.find(id, content))
     }
 }
@@ -171,13 +180,13 @@ struct Snapshot {
 }
 
 impl Snapshot {
-    async fn read(client: &Client) -> Result<Self, Error> {
+    async fn read(client: &Client, compared: impl Fn(Content) -> Content) -> Result<Self, Error> {
         let mut list = Self { links: Vec::new(), bases: Vec::new() };
         let mut items = client.links().list(&LinkFilter::new()).prefetch().items();
         while let Some(link) = items.try_next().await? {
             let base = list.base(&link);
             if let Some(base) = base {
-                let content = content_hash(&Content::found(&link)) & !0xff | u64::from(base);
+                let content = content_hash(&compared(Content::found(&link))) & !0xff | u64::from(base);
                 list.links.push((hash(link.link_id.as_bytes()), content));
             }
         }

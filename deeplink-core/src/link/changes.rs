@@ -18,10 +18,10 @@ impl From<LinkDetail> for LinkContent {
             enabled: link.enabled,
             expires_at: link.owner_expires_at,
             expired_url: link.expired_url,
-            imported_clicks: link.imported_clicks,
             tags: link.tags,
             aliases: link.aliases,
             qr: link.qr,
+            imported_clicks: link.imported_clicks,
         }
     }
 }

@@ -72,11 +72,6 @@ pub struct CreateLink {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(max_length = 2048))]
     pub expired_url: Option<String>,
-    /// Clicks that a previous service counted, from 0 to 9,007,199,254,740,991: a starting count, shown apart from the
-    /// clicks counted here and never added to them. Visitors and affiliates do not see it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(minimum = 0, maximum = 9_007_199_254_740_991_i64))]
-    pub imported_clicks: Option<i64>,
     /// The owner's tags for the link: at most 20, each of 1 to 40 characters, without commas, case-insensitive.
     /// Visitors and affiliates do not see them.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "tag::optional")]
@@ -91,6 +86,11 @@ pub struct CreateLink {
     /// Design of the link's QR codes, used if a request has no options other than `size`.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::object::optional")]
     pub qr: Option<QrOptions>,
+    /// Clicks that a previous service counted, from 0 to 9,007,199,254,740,991: a starting count, shown apart from the
+    /// clicks counted here and never added to them. Visitors and affiliates do not see it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(minimum = 0, maximum = 9_007_199_254_740_991_i64))]
+    pub imported_clicks: Option<i64>,
 }
 
 impl CreateLink {
@@ -128,10 +128,10 @@ impl CreateLink {
         expires_at: impl Into<String>,
         /// Sets the URL that visitors are redirected to after the link has expired.
         expired_url: impl Into<String>,
-        /// Sets the clicks that a previous service counted.
-        imported_clicks: i64,
         /// Sets the design of the link's QR codes.
         qr: QrOptions,
+        /// Sets the clicks that a previous service counted.
+        imported_clicks: i64,
     }
 
     /// Sets the tags.
@@ -190,10 +190,10 @@ impl CreateLink {
             is_disabled: self.enabled == Some(false),
             expires_at: self.expires_at.as_deref().map(owner::end).transpose()?,
             expired_url: self.expired_url.as_deref().map(|text| owner::EXPIRED_URL.check(text)).transpose()?,
-            imported_clicks: self.imported_clicks.map(owner::imported_clicks).transpose()?,
             tags: tag::check(self.tags.as_deref().unwrap_or_default())?,
             aliases: alias::check(self.aliases.as_deref().unwrap_or_default(), self.custom_id.as_deref())?,
             qr: self.qr.as_ref().map_or(Ok(None), QrOptions::check_look)?,
+            imported_clicks: self.imported_clicks.map(owner::imported_clicks).transpose()?,
         })
     }
 }
@@ -222,14 +222,14 @@ pub struct NewLink {
     pub expires_at: Option<Timestamp>,
     /// Where people are sent after it expired.
     pub expired_url: Option<String>,
-    /// Clicks that a previous service counted.
-    pub imported_clicks: Option<i64>,
     /// The owner's tags for the link: distinct and sorted.
     pub tags: Vec<Tag>,
     /// Aliases, additional IDs and paths that lead to it: distinct and sorted.
     pub aliases: Vec<Alias>,
     /// Design of its QR codes. [`QrOptions::check_reach`] checks where the logo is.
     pub qr: Option<QrOptions>,
+    /// Clicks that a previous service counted.
+    pub imported_clicks: Option<i64>,
 }
 
 impl NewLink {

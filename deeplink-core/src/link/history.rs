@@ -69,14 +69,14 @@ pub struct LinkContent {
     pub expires_at: Option<Timestamp>,
     /// URL that visitors are redirected to after the link has expired.
     pub expired_url: Option<String>,
-    /// Clicks that a previous service counted.
-    pub imported_clicks: Option<i64>,
     /// The owner's tags for the link, in alphabetical order.
     pub tags: Vec<String>,
     /// Aliases: additional IDs and paths that lead to the link, in alphabetical order.
     pub aliases: Vec<String>,
     /// Design of its QR codes.
     pub qr: Option<QrOptions>,
+    /// Clicks that a previous service counted.
+    pub imported_clicks: Option<i64>,
 }
 
 impl From<NewLink> for LinkContent {
@@ -96,10 +96,10 @@ impl From<NewLink> for LinkContent {
             enabled: !link.is_disabled,
             expires_at: link.expires_at,
             expired_url: link.expired_url,
-            imported_clicks: link.imported_clicks,
             tags: link.tags.into_iter().map(Tag::into_text).collect(),
             aliases: link.aliases.into_iter().map(Alias::into_text).collect(),
             qr: link.qr,
+            imported_clicks: link.imported_clicks,
         }
     }
 }
@@ -151,10 +151,10 @@ impl LinkPatch {
             enabled: Some(!stored.is_disabled),
             expires_at: set(stored.expires_at),
             expired_url: set(stored.expired_url),
-            imported_clicks: set(stored.imported_clicks),
             tags: Some(stored.tags),
             aliases: Some(stored.aliases),
             qr: set(stored.qr),
+            imported_clicks: set(stored.imported_clicks),
         }
     }
 

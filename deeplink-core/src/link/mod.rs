@@ -108,10 +108,6 @@ shown_link! {
         /// URL that visitors are redirected to after the link has expired.
         #[serde(default)]
         pub expired_url: Option<String>,
-        /// Clicks that a previous service counted, as the owner imported them; not included in any report's clicks. Always
-        /// null with an affiliate's credential.
-        #[serde(default)]
-        pub imported_clicks: Option<i64>,
         /// The owner's tags for the link, in alphabetical order; always empty with an affiliate's credential.
         #[serde(default)]
         pub tags: Vec<String>,
@@ -122,6 +118,10 @@ shown_link! {
         /// default design.
         #[serde(default)]
         pub qr: Option<QrOptions>,
+        /// Clicks that a previous service counted, as the owner imported them; not included in any report's clicks. Always
+        /// null with an affiliate's credential.
+        #[serde(default)]
+        pub imported_clicks: Option<i64>,
     }
 }
 

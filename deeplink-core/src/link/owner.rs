@@ -26,7 +26,7 @@ pub(super) fn imported_clicks(count: i64) -> Result<i64, Invalid> {
     if (0..=MAX_IMPORTED_CLICKS).contains(&count) {
         return Ok(count);
     }
-    let message = format!("imported_clicks must be between 0 and {MAX_IMPORTED_CLICKS}");
+    let message = "imported_clicks must be a whole number between 0 and 9,007,199,254,740,991";
     Err(Invalid::field(ErrorCode::BadRequest, "imported_clicks", message))
 }
 

@@ -66,13 +66,6 @@ pub struct UpdateLink {
     #[serde(default, skip_serializing_if = "Patch::is_keep")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, required = false, max_length = 2048))]
     pub expired_url: Patch<String>,
-    /// Clicks that a previous service counted: a starting count, shown apart from the clicks counted here.
-    #[serde(default, skip_serializing_if = "Patch::is_keep")]
-    #[cfg_attr(
-        feature = "openapi",
-        schema(value_type = Option<i64>, required = false, minimum = 0, maximum = 9_007_199_254_740_991_i64)
-    )]
-    pub imported_clicks: Patch<i64>,
     /// The owner's tags for the link, replaced as a whole: at most 20, each of 1 to 40 characters, without commas.
     #[serde(default, skip_serializing_if = "Patch::is_keep", deserialize_with = "tag::patch")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<String>>, required = false, max_items = 20))]
@@ -85,6 +78,13 @@ pub struct UpdateLink {
     #[serde(default, skip_serializing_if = "Patch::is_keep", deserialize_with = "crate::object::patch")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<QrOptions>, required = false))]
     pub qr: Patch<QrOptions>,
+    /// Clicks that a previous service counted: a starting count, shown apart from the clicks counted here.
+    #[serde(default, skip_serializing_if = "Patch::is_keep")]
+    #[cfg_attr(
+        feature = "openapi",
+        schema(value_type = Option<i64>, required = false, minimum = 0, maximum = 9_007_199_254_740_991_i64)
+    )]
+    pub imported_clicks: Patch<i64>,
 }
 
 impl UpdateLink {
@@ -136,7 +136,6 @@ impl UpdateLink {
             enabled: self.enabled.clone().required("enabled")?,
             expires_at: self.expires_at.as_ref().try_map(|text| owner::end(text))?,
             expired_url: self.expired_url.as_ref().try_map(|text| owner::EXPIRED_URL.check(text))?,
-            imported_clicks: self.imported_clicks.clone().try_map(owner::imported_clicks)?,
             tags: match &self.tags {
                 Patch::Keep => None,
                 Patch::Clear => Some(Vec::new()),
@@ -153,6 +152,7 @@ impl UpdateLink {
                 Patch::Set(Some(look)) => Patch::Set(look),
                 Patch::Keep => Patch::Keep,
             },
+            imported_clicks: self.imported_clicks.clone().try_map(owner::imported_clicks)?,
         })
     }
 }
@@ -177,14 +177,14 @@ pub struct LinkPatch {
     pub expires_at: Patch<Timestamp>,
     /// Where people are sent after it expired.
     pub expired_url: Patch<String>,
-    /// Clicks that a previous service counted.
-    pub imported_clicks: Patch<i64>,
     /// All tags that it will have.
     pub tags: Option<Vec<Tag>>,
     /// All aliases that it will have.
     pub aliases: Option<Vec<Alias>>,
     /// Design of its QR codes. [`QrOptions::check_reach`] checks where the logo is.
     pub qr: Patch<QrOptions>,
+    /// Clicks that a previous service counted.
+    pub imported_clicks: Patch<i64>,
 }
 
 impl LinkPatch {

@@ -35,7 +35,7 @@ use crate::state::{App, Shared};
 /// Each install is counted once in the report and once in each group. Revenue is the sum of the counted
 /// conversions, by currency; with `touched`, several link groups can share a conversion. Credit takes the
 /// history before `from` into account; the window limits only what is counted, and is inclusive at both ends.
-/// Unknown IDs count as zero.
+/// Unknown IDs count as zero. Clicks that a previous service counted (`imported_clicks` of a link) are in no total.
 ///
 /// The 200 largest conversion types are listed, and the rest are `other`. Referring hosts are `other` beyond the 100
 /// largest, beyond 200 per link per day, and beyond 1,000 per account per day. Hourly data by platform, host and
@@ -192,8 +192,12 @@ impl Found {
 
     async fn report(&self, db: &mut Conn<'_>, scope: FunnelScope) -> Result<FunnelReport, DbError> {
         let (total, groups) = self.count(db, &scope).await?;
-        if scope.link_ids.is_some() {
-            return Ok(FunnelReport::new(scope, total, groups));
+        if let Some(ids) = &scope.link_ids {
+            let imported = match (ids.as_slice(), self.links.as_slice()) {
+                ([_], [link]) => funnel::imported_clicks(db, *link).await?,
+                _ => None,
+            };
+            return Ok(FunnelReport::new(scope, total, groups).imported(imported));
         }
         let rest = if self.links.is_empty() {
             Funnel::default()
@@ -452,7 +456,8 @@ pub(crate) async fn link(
             let clicks = clicks::count(&mut db, ever, By::Nothing).await?.into_values().sum();
             let (installs, bound) = funnel::installs_of(&mut db, position).await?;
             let sums = funnel::conversions_of(&mut db, position).await?;
-            Ok::<_, ApiError>(LinkStats::new(link.link_id, (clicks, installs, bound), sums))
+            let stats = LinkStats::new(link.link_id, (clicks, installs, bound), sums);
+            Ok::<_, ApiError>(stats.imported(link.content.imported_clicks))
         }
         .boxed()
     });

@@ -235,10 +235,10 @@ impl App {
             enabled: !link.content.is_disabled,
             owner_expires_at: link.content.expires_at,
             expired_url: link.content.expired_url,
-            imported_clicks: link.content.imported_clicks,
             tags: link.content.tags.into_iter().map(Tag::into_text).collect(),
             aliases: link.content.aliases.into_iter().map(Alias::into_text).collect(),
             qr: link.content.qr,
+            imported_clicks: link.content.imported_clicks,
         }
     }
 }

@@ -13,7 +13,7 @@ use deeplink_core::patch::Patch;
 use deeplink_core::time::Timestamp;
 use deeplink_core::zone::Zone;
 
-use super::chart::Report;
+use super::chart::{Count, Report};
 use super::confirm::Question;
 use super::form::{Field, Form, FormError, FormPage, Group, View};
 use super::frame::{Back, Frame, Section, answer};
@@ -101,7 +101,13 @@ fn link_in(form: &Form, zone: &Zone) -> CreateLink {
     link.expired_url = form.filled("expired_url");
     link.tags = tags::in_form(form, "tags");
     link.aliases = tags::in_form(form, "aliases");
+    link.imported_clicks = form.filled("imported_clicks").map(|text| count_in(&text));
     link
+}
+
+/// A count as a form sends it, such as `1,204`. Anything else becomes one that is refused.
+fn count_in(text: &str) -> i64 {
+    text.replace([',', ' '], "").parse().unwrap_or(-1)
 }
 
 /// The value of a field; a field missing from the form keeps its current value.
@@ -210,6 +216,11 @@ fn owner_group(app: &App, zone: &Zone) -> Group {
             "Redirect after expiry",
             "Where visitors go after the link expires. Without one, they see a notice.",
         ),
+        Field::line(
+            "imported_clicks",
+            "Imported clicks",
+            "Clicks counted by a previous service. They are shown separately and not added to the clicks counted here. Only you and your team see them.",
+        ),
     ];
     Group::new("Name, tags, aliases, status and expiry", "", fields).folded()
 }
@@ -245,6 +256,8 @@ struct LinkPage<'a> {
     is_loopback: bool,
     report: Report,
     tags: Vec<TagLink>,
+    /// Clicks that a previous service counted.
+    imported: Option<Count>,
     /// Label and URL of each destination.
     destinations: Vec<(&'static str, &'a str)>,
     explained: Vec<explanations::Answer>,
@@ -307,6 +320,7 @@ pub(super) async fn show(
         action: link.agent_context.as_ref().and_then(|context| context.action.as_ref()).map(label_of),
         tags: tags::links_of(&link.tags),
         fetches_logo: link.qr.as_ref().is_some_and(qr_look::fetches_logo),
+        imported: link.imported_clicks.map(Count::from),
         link: &link,
         qr,
     };
@@ -341,6 +355,7 @@ fn form_of(link: &LinkDetail, zone: &Zone) -> Form {
         ("expired_url", link.expired_url.as_deref()),
         ("tags", Some(&tags::text_of(&link.tags))),
         ("aliases", Some(&tags::text_of(&link.aliases))),
+        ("imported_clicks", link.imported_clicks.map(|count| count.to_string()).as_deref()),
     ])
 }
 
@@ -405,6 +420,7 @@ fn update_in(form: &Form, now: &LinkDetail, zone: &Zone) -> UpdateLink {
     (update.name, update.expired_url) = (patch("name"), patch("expired_url"));
     update.tags = tags::change_in(form, "tags", &now.tags);
     update.aliases = tags::change_in(form, "aliases", &now.aliases);
+    update.imported_clicks = patch("imported_clicks").map(|text| count_in(&text));
     // The form shows minutes: one that was not changed keeps its seconds.
     update.expires_at = patch("expires_at").map(|text| moment_in(text, zone));
     if let Patch::Set(word) = patch("enabled") {

@@ -179,13 +179,25 @@ fn a_new_user_moves_in() {
     let made = dl.run("import --from bitly bitly.csv --keep-details -o json").json();
     assert_eq!((&made["rows"], &made["created"]), (&json!(2), &json!(2)));
     let link = dl.run("links get spring-sale -o json").json();
-    assert_eq!((&link["name"], &link["metadata"]["imported_clicks"]), (&json!("Spring sale"), &json!(1204)));
+    assert_eq!((&link["name"], &link["imported_clicks"]), (&json!("Spring sale"), &json!(1204)));
+    let stats = dl.run("stats spring-sale -o json").json();
+    assert_eq!((&stats["funnel"]["clicks"], &stats["imported_clicks"]), (&json!(0), &json!(1204)), "apart");
     assert_eq!(dl.run("links resolve 4AbCdEf").ok(), "302\thttps://example.com/about\n");
     let again = dl.run("import --from bitly bitly.csv --keep-details -o json").json();
     assert_eq!((&again["existed"], &again["created"], &again["updated"]), (&json!(2), &json!(0), &json!(0)));
+    // The other service may have counted on: only an update renews the count.
     dl.file("later.csv", &BITLY.replace("\"1,204\"", "1300"));
+    let later = dl.run("import --from bitly later.csv --keep-details -o json").json();
+    assert_eq!((&later["existed"], &later["rejected"]), (&json!(2), &json!(0)));
     let later = dl.run("import --from bitly later.csv --keep-details --on-conflict update -o json").json();
     assert_eq!((&later["existed"], &later["updated"]), (&json!(1), &json!(1)));
+    assert_eq!(dl.run("links get spring-sale -o json").json()["imported_clicks"], 1300);
+    // A file without counts takes none away.
+    dl.file("without.csv", "Link,Custom Link,Destination URL,Title\nhttps://bit.ly/3xYz9Ab,https://go.example.com/spring-sale,https://example.com/sale?utm_source=bitly,Sale\n");
+    let without = dl.run("import --from bitly without.csv --on-conflict update -o json").json();
+    assert_eq!(without["updated"], 1);
+    let link = dl.run("links get spring-sale -o json").json();
+    assert_eq!((&link["name"], &link["imported_clicks"]), (&json!("Sale"), &json!(1300)));
     for (from, name, content, count) in
         [("firebase", "f.csv", FIREBASE, 2), ("branch", "b.csv", BRANCH, 2), ("dub", "d.json", DUB_JSON, 1)]
     {

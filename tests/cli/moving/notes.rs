@@ -16,7 +16,7 @@ fn notes_name_the_columns_that_are_left_out() {
     };
     dl.file(
         "bitly.csv",
-        "Link,Destination URL,Owner,QR Code,Empty,Off,Engagements\nhttps://bit.ly/abc,https://example.com,Ann,yes,,false,7\n",
+        "Link,Destination URL,Owner,QR Code,Empty,Off,Engagements,Campaign\nhttps://bit.ly/abc,https://example.com,Ann,yes,,false,7,sale\n",
     );
     let ran = dl.run("import --from bitly bitly.csv --check");
     assert_eq!(ran.code, Some(0), "{ran}");
@@ -24,20 +24,27 @@ fn notes_name_the_columns_that_are_left_out() {
         columns(&ran),
         [
             "note: ignored columns: \"Owner\", \"QR Code\"; --map COLUMN=meta.KEY keeps one as metadata, which is public",
-            "note: did not import column: \"Engagements\"; --keep-details keeps it as metadata, which is public",
+            "note: did not import column: \"Campaign\"; --keep-details keeps it as metadata, which is public",
         ]
     );
     let ran = dl.run("import --from bitly bitly.csv --keep-details --map Owner=meta.owner --map 'QR Code=ignore'");
     assert_eq!(columns(&ran), Vec::<String>::new());
     let link = &sent(&double, &ran)[0];
-    assert_eq!((&link["metadata"]["owner"], &link["metadata"]["imported_clicks"]), (&json!("Ann"), &json!(7)));
+    assert_eq!((&link["metadata"]["owner"], &link["imported_clicks"]), (&json!("Ann"), &json!(7)));
+    // What is no count is ignored.
+    dl.file("words.csv", "Link,Destination URL,Engagements\nhttps://bit.ly/abc,https://example.com,many\n");
+    let ran = dl.run("import --from bitly words.csv --check");
+    assert_eq!(
+        columns(&ran),
+        ["note: ignored column: \"Engagements\"; --map COLUMN=meta.KEY keeps one as metadata, which is public"]
+    );
     dl.file("shlink.json", SHLINK_JSON);
     let ran = dl.run("import --from shlink shlink.json --check");
     insta::assert_snapshot!(ran, @r#"
     --- stderr
     warning: shlink.json is page 1 of 3; the links on the other pages are not in it
     note: ignored column: "meta.maxVisits"; --map COLUMN=meta.KEY keeps one as metadata, which is public
-    note: did not import columns: "dateCreated", "visitsSummary.total"; --keep-details keeps them as metadata, which is public
+    note: did not import column: "dateCreated"; --keep-details keeps it as metadata, which is public
     1 row in shlink.json: all valid; nothing was sent
     "#);
 }

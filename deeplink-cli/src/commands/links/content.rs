@@ -73,6 +73,9 @@ pub(crate) struct Content {
     /// Option for the link's QR code design, such as dotType=classy (see dl links qr --help); may be repeated
     #[arg(long, value_name = "OPTION=VALUE")]
     qr: Vec<String>,
+    /// Clicks counted by a previous service, visible only to your team; reports show them apart and do not add them
+    #[arg(long, value_name = "N")]
+    imported_clicks: Option<i64>,
     #[command(flatten)]
     pub(crate) utm: Utm,
 }
@@ -105,6 +108,7 @@ impl Content {
             link.aliases = Some(self.aliases);
         }
         link.qr = looks::read(&self.qr)?.or_else(|| link.qr.take());
+        link.imported_clicks = self.imported_clicks.or(link.imported_clicks);
         Ok(())
     }
 
@@ -133,6 +137,7 @@ impl Content {
         set(&mut update.agent_context, agent);
         set(&mut update.social_preview, social);
         set(&mut update.qr, looks::read(&self.qr)?);
+        set(&mut update.imported_clicks, self.imported_clicks);
         set(&mut update.tags, (!self.tags.is_empty()).then_some(self.tags));
         set(&mut update.aliases, (!self.aliases.is_empty()).then_some(self.aliases));
         Ok(())

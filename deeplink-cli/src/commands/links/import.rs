@@ -16,7 +16,7 @@ use crate::import::{Reading, Saved, SourceFlags, Start};
      row is ever created twice. Columns: custom_id (or id, slug, link_id), web_url (web, url, destination), \
      ios_deep_link, ios_store_url, android_deep_link, android_store_url, metadata or meta.KEY, agent.action, \
      agent.cta, agent.description, social.title, social.description, social.image_url, affiliate_id, \
-     name, enabled, expires_at or owner_expires_at, expired_url, tags, aliases, qr (JSON).",
+     name, enabled, expires_at or owner_expires_at, expired_url, tags, aliases, qr (JSON), imported_clicks.",
     &[
     "dl links import links.csv",
     "dl links import links.csv --check --rejects bad.csv",

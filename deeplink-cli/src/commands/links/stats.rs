@@ -3,6 +3,7 @@
 use clap::Args;
 use deeplink_core::funnel::{ConversionSum, LinkStats, Revenue};
 
+use crate::commands::stats::imported;
 use crate::context::Context;
 use crate::error::Outcome;
 use crate::given;
@@ -43,7 +44,7 @@ fn draw(ctx: &Context, stats: &LinkStats) -> String {
         let line = |sum: &ConversionSum| Line::new(&sum.conversion_type, sum.count).tail(&revenue(sum));
         sections.push(("CONVERSIONS", stats.conversions.iter().map(line).collect()));
     }
-    pen.chart(&sections)
+    pen.chart(&sections) + &imported(pen, stats.imported_clicks)
 }
 
 /// The revenue of a type of conversion.

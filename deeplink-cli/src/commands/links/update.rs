@@ -77,6 +77,8 @@ enum Field {
     Aliases,
     #[value(name = "qr")]
     Qr,
+    #[value(name = "imported_clicks", alias = "imported-clicks")]
+    ImportedClicks,
 }
 
 impl Field {
@@ -97,6 +99,7 @@ impl Field {
             Self::Tags => clear(&mut update.tags),
             Self::Aliases => clear(&mut update.aliases),
             Self::Qr => clear(&mut update.qr),
+            Self::ImportedClicks => clear(&mut update.imported_clicks),
         }
     }
 }

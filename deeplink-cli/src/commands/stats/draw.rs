@@ -35,7 +35,15 @@ pub(super) fn report(pen: Pen, report: &FunnelReport) -> String {
             whole(pen, &report.funnel, unattributed, report.unattributed_revenue.as_deref().unwrap_or_default())
         }
     };
-    head + &body
+    head + &body + &imported(pen, report.imported_clicks)
+}
+
+/// The clicks that a previous service counted, on a line apart; empty without any.
+pub(crate) fn imported(pen: Pen, clicks: Option<i64>) -> String {
+    let Some(clicks) = clicks.and_then(|clicks| u64::try_from(clicks).ok()) else { return String::new() };
+    let clicks = crate::progress::grouped(clicks);
+    let text = format!("Imported clicks  {clicks} (counted before the import; not included above)");
+    format!("\n{}\n", wrapped(&text, pen.width, 0))
 }
 
 /// Which touch is credited, in words.

@@ -2,6 +2,8 @@
 
 mod draw;
 
+pub(crate) use draw::imported;
+
 use clap::Args;
 use deeplink_client::Client;
 use deeplink_core::funnel::{
@@ -29,7 +31,7 @@ const TOP: u32 = 25;
      engaged. Counts of several links are combined, and an \
      install that opened two of them is counted once; the maximum is 100 links. Each percentage is relative to the step \
      above; above 100%, it is a ratio, such as 1.5 per user. Among several IDs, unknown ones count as zero. Days and hours \
-     are in UTC. \
+     are in UTC. Clicks that a previous service counted (imported_clicks) are shown apart, in reports on a single link. \
      With --tz, the dates in --from and --to are in that time zone, and so are the days of --group-by day; hours stay \
      in UTC. Clicks are counted by whole \
      hours; an hour that spans midnight counts toward the earlier day. -o csv has a column for each conversion type; \
@@ -244,7 +246,8 @@ fn metrics(report: &FunnelReport) -> Vec<(String, i64)> {
         (format!("unattributed_revenue_cents.{}", crate::escape::one_line(&sum.currency)), sum.amount_cents)
     });
     let steps = steps.into_iter().map(|(name, count)| (name.to_owned(), count));
-    steps.chain(conversions).chain(revenue).chain(alone).chain(paid).collect()
+    let imported = report.imported_clicks.map(|count| ("imported_clicks".to_owned(), count));
+    steps.chain(conversions).chain(revenue).chain(alone).chain(paid).chain(imported).collect()
 }
 
 /// The whole report as one record, its conversions summed.

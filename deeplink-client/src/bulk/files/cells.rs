@@ -54,6 +54,7 @@ impl Draft {
             Field::Tags => link.tags = text.map(listed),
             Field::Aliases => link.aliases = text.map(listed),
             Field::Qr => link.qr = text.map(look).transpose()?,
+            Field::ImportedClicks => link.imported_clicks = text.map(number).transpose()?,
             Field::Metadata => link.metadata = text.map(metadata).transpose()?,
             Field::MetaKey(key, kind) => {
                 let value = text.map_or(Ok("null".to_owned()), |text| meta_value(key, *kind, text))?;
@@ -95,6 +96,10 @@ impl Draft {
 
     pub(super) fn qr(&mut self, qr: Option<QrOptions>) {
         self.link.qr = qr;
+    }
+
+    pub(super) fn imported_clicks(&mut self, count: Option<i64>) {
+        self.link.imported_clicks = count;
     }
 
     pub(super) fn metadata(&mut self, metadata: Option<Metadata>) {
@@ -146,6 +151,14 @@ fn switch(text: &str) -> Result<bool, Invalid> {
     text.parse().map_err(|_| {
         let message = format!("enabled: \"{}\" is not true or false", text.escape_debug());
         Invalid::field(ErrorCode::BadRequest, "enabled", message)
+    })
+}
+
+/// Whether it is within the limits is found with the link's other rules.
+fn number(text: &str) -> Result<i64, Invalid> {
+    text.trim().parse().map_err(|_| {
+        let message = format!("imported_clicks: \"{}\" is not a whole number", text.escape_debug());
+        Invalid::field(ErrorCode::BadRequest, "imported_clicks", message)
     })
 }
 

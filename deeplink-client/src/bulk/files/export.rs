@@ -8,7 +8,7 @@ use deeplink_core::link::{AgentContext, LinkDetail, SocialPreview};
 
 use super::cells::escape;
 
-const COLUMNS: [&str; 26] = [
+const COLUMNS: [&str; 27] = [
     "link_id",
     "url",
     "ios_deep_link",
@@ -35,6 +35,7 @@ const COLUMNS: [&str; 26] = [
     "tags",
     "aliases",
     "qr",
+    "imported_clicks",
 ];
 
 /// Writes links so that importing them changes nothing: CSV or JSONL.
@@ -158,6 +159,7 @@ fn cells(link: &LinkDetail) -> [String; COLUMNS.len()] {
         escape(&link.tags.join(",")),
         link.aliases.join(","),
         link.qr.as_ref().and_then(|qr| serde_json::to_string(qr).ok()).unwrap_or_default(),
+        link.imported_clicks.map(|count| count.to_string()).unwrap_or_default(),
     ]
 }
 

@@ -32,6 +32,7 @@ pub(super) enum Field {
     Aliases,
     /// The design of the link's QR codes, as JSON.
     Qr,
+    ImportedClicks,
     Ignored,
 }
 
@@ -82,6 +83,7 @@ const NAMES: &[(&str, Field)] = &[
     ("tags", F::Tags),
     ("aliases", F::Aliases),
     ("qr", F::Qr),
+    ("imported_clicks", F::ImportedClicks),
     ("status", F::Ignored),
     ("created_at", F::Ignored),
     ("updated_at", F::Ignored),

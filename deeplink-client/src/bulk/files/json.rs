@@ -353,6 +353,7 @@ impl Objects {
                 Field::Tags => draft.tags(typed::<Vec<String>>(&field, json, "an array of strings")?),
                 Field::Aliases => draft.aliases(typed::<Vec<String>>(&field, json, "an array of strings")?),
                 Field::Qr => draft.qr(typed(&field, json, "an object")?),
+                Field::ImportedClicks => draft.imported_clicks(typed::<i64>(&field, json, "a whole number")?),
                 Field::Metadata => draft.metadata(typed::<Metadata>(&field, json, "JSON")?),
                 Field::AgentContext => draft.agent_context(typed(&field, json, "an object of strings")?),
                 Field::SocialPreview => draft.social_preview(typed(&field, json, "an object of strings")?),

@@ -170,7 +170,7 @@ impl FileOptions {
         self
     }
 
-    /// Keeps what another service's export says besides the fields of a link in the metadata: clicks, the date of creation,
+    /// Keeps what another service's export says besides the fields of a link in the metadata: the date of creation,
     /// campaigns. Metadata is public.
     pub fn keep_details(mut self, keep: bool) -> Self {
         self.reading.keep_details = keep;

@@ -192,6 +192,7 @@ pub(crate) fn detail(id: &str, link: NewLink) -> LinkDetail {
         tags: link.tags.into_iter().map(Tag::into_text).collect(),
         aliases: link.aliases.into_iter().map(Alias::into_text).collect(),
         qr: link.qr,
+        imported_clicks: link.imported_clicks,
     }
 }
 

@@ -169,6 +169,13 @@ pub(crate) async fn positions(
     Ok(found.into_iter().collect())
 }
 
+/// The clicks that a previous service counted for the link at this position.
+pub(crate) async fn imported_clicks(db: &mut Conn<'_>, link: i64) -> Result<Option<i64>, DbError> {
+    const SQL: &str = "SELECT imported_clicks FROM links WHERE position = $1";
+    let found: Option<Option<i64>> = on!(db, c => sqlx::query_scalar(SQL).bind(link).fetch_optional(c).await)?;
+    Ok(found.flatten())
+}
+
 /// Installs and conversions that are credited to the links.
 pub(crate) async fn tally(db: &mut Conn<'_>, scope: Scope<'_>, split: Split<'_>) -> Result<Tally, DbError> {
     let mut tally = Tally::default();

@@ -65,10 +65,6 @@ impl Kept {
         for (key, text) in row.further() {
             self.set(key, text);
         }
-        if let Some(clicks) = row.text(&Role::Clicks) {
-            let number = state::count(clicks).map(Value::from);
-            self.set("imported_clicks", number.unwrap_or_else(|| clicks.into()));
-        }
         for role in [Role::Archived, Role::Status] {
             if row.peek(&role).is_some_and(state::is_archived) {
                 row.text(&role);

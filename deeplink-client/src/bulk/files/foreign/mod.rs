@@ -115,6 +115,7 @@ pub(super) enum Role {
     MaxClicks,
     /// A word such as `active`.
     Status,
+    /// How many clicks the other service counted.
     Clicks,
     Created,
     Archived,
@@ -132,6 +133,7 @@ impl From<Field> for Role {
             Field::Name => Self::Name,
             Field::Tags => Self::Tags,
             Field::ExpiresAt => Self::Expires,
+            Field::ImportedClicks => Self::Clicks,
             field => Self::Own(field),
         }
     }
@@ -150,6 +152,7 @@ impl Role {
             Self::Tags => Field::Tags,
             Self::Expires => Field::ExpiresAt,
             Self::ExpiredUrl => Field::ExpiredUrl,
+            Self::Clicks => Field::ImportedClicks,
             _ => return None,
         })
     }
@@ -172,13 +175,7 @@ impl Role {
     fn is_detail(&self) -> bool {
         matches!(
             self,
-            Self::Clicks
-                | Self::Created
-                | Self::Archived
-                | Self::Status
-                | Self::IosFallback
-                | Self::AndroidFallback
-                | Self::Meta(_)
+            Self::Created | Self::Archived | Self::Status | Self::IosFallback | Self::AndroidFallback | Self::Meta(_)
         )
     }
 }
@@ -340,6 +337,9 @@ impl Foreign {
         }
         destinations::set(row, &mut draft, &mut kept, notes)?;
         self.describe(row, &mut draft, notes)?;
+        if let Some(clicks) = state::clicks(row) {
+            draft.imported_clicks(Some(clicks));
+        }
         self.state(row, line, &mut draft, notes)?;
         kept.details(self.profile.origin, row);
         for (cell, field) in row.own() {

@@ -1,7 +1,7 @@
-//! When a link expires, and whether it works for everyone.
+//! When a link expires, whether it works for everyone, and how often it was clicked.
 
 use deeplink_core::error::{ErrorCode, Invalid};
-use deeplink_core::link::check_end;
+use deeplink_core::link::{MAX_IMPORTED_CLICKS, check_end};
 use deeplink_core::time::Timestamp;
 
 use super::super::cells::Draft;
@@ -95,6 +95,14 @@ fn is_false(text: &str) -> bool {
 /// Whether a text means that there is no such time.
 fn is_never(text: &str) -> bool {
     matches!(text.trim().to_ascii_lowercase().as_str(), "never" | "-" | "0000-00-00" | "0000-00-00 00:00:00")
+}
+
+/// The clicks that the other service counted. Anything else in that column is left to be noted.
+pub(super) fn clicks(row: &RowCells<'_>) -> Option<i64> {
+    let number = row.peek(&Role::Clicks).and_then(count).and_then(|count| i64::try_from(count).ok());
+    let number = number.filter(|count| *count <= MAX_IMPORTED_CLICKS)?;
+    row.text(&Role::Clicks);
+    Some(number)
 }
 
 /// A number such as `1,204`.

@@ -144,6 +144,7 @@ fn detail() -> impl Strategy<Value = LinkDetail> {
             link.tags = Some(tags);
             link.aliases = affiliate.then(|| vec!["-old_1".to_owned(), "l/été/x.html".to_owned()]);
             link.qr = affiliate.then(|| QrOptions::new().size(300_u32).fg_color(Rgb([10, 124, 255])).logo("name:acme"));
+            link.imported_clicks = affiliate.then_some(1_234);
             model::detail(&id, link.check().expect("valid"))
         },
     )

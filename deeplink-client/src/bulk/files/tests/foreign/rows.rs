@@ -134,10 +134,9 @@ fn only_addresses_are_kept_unless_details_are_wanted() {
     let file = "Short link,Destination URL,Clicks,Created at,Archived,comments,externalId,utm_source,Updated at\n\
                 https://go.example.com/abc,https://example.com,7,2025-03-01,true,Mine,ext_1,print,2025-03-02\n";
     let (rows, notes) = plain(Provider::Dub, file);
-    let link =
-        r#"{"web_url":"https://example.com","metadata":{"imported_url":"https://go.example.com/abc"},"name":"Mine"}"#;
+    let link = r#"{"web_url":"https://example.com","metadata":{"imported_url":"https://go.example.com/abc"},"name":"Mine","imported_clicks":7}"#;
     assert_eq!(rows, [format!("2 abc {link}")]);
-    assert_eq!(notes.details, ["Clicks", "Created at", "Archived", "externalId", "utm_source"]);
+    assert_eq!(notes.details, ["Created at", "Archived", "externalId", "utm_source"]);
     assert!(notes.ignored.is_empty(), "{notes:?}");
     let (rows, notes) = noted(FileOptions::new().keep_details(true), Provider::Dub, file);
     for part in [
@@ -145,12 +144,38 @@ fn only_addresses_are_kept_unless_details_are_wanted() {
         r#""imported_created_at":"2025-03-01T00:00:00.000Z""#,
         r#""external_id":"ext_1""#,
         r#""utm_source":"print""#,
-        r#""imported_clicks":7"#,
         r#""imported_archived":true"#,
     ] {
         assert!(rows[0].contains(part), "{part}: {rows:?}");
     }
     assert!(!rows[0].contains("imported_title") && notes.details.is_empty() && notes.ignored.is_empty(), "{notes:?}");
+}
+
+/// Unlike metadata, they are not public.
+#[test]
+fn totals_of_clicks_become_the_starting_count() {
+    for (text, count) in [
+        ("0", Some(0)),
+        ("1,204", Some(1_204)),
+        ("9007199254740991", Some(9_007_199_254_740_991_i64)),
+        ("9007199254740992", None),
+        ("-1", None),
+        ("1.5", None),
+        ("many", None),
+    ] {
+        let file = format!("slug,url,visits\nabc,https://example.com,\"{text}\"\n");
+        let (rows, notes) = plain(Provider::Csv, &file);
+        let member = count.map_or_else(String::new, |count| format!(r#","imported_clicks":{count}"#));
+        assert_eq!(rows, [format!(r#"2 abc {{"web_url":"https://example.com"{member}}}"#)], "{text}");
+        assert_eq!(notes.ignored.len(), usize::from(count.is_none()), "{text}: {notes:?}");
+    }
+    let file = "slug,url,visits,seen\nabc,https://example.com,7,8\n";
+    let (rows, notes) = noted(FileOptions::new().map("seen", "imported_clicks"), Provider::Csv, file);
+    assert!(rows[0].ends_with(r#""imported_clicks":8}"#) && notes.ignored == ["visits"], "{rows:?} {notes:?}");
+    let (rows, _) = noted(FileOptions::new().map("visits", "meta.visits:int"), Provider::Csv, file);
+    assert!(rows[0].contains(r#""metadata":{"visits":7}"#) && !rows[0].contains("imported_clicks"), "{rows:?}");
+    let (rows, _) = noted(FileOptions::new().set("imported_clicks", "5"), Provider::Csv, file);
+    assert!(rows[0].contains(r#""imported_clicks":5"#), "{rows:?}");
 }
 
 #[test]
