@@ -25,6 +25,7 @@ mod headers;
 mod health;
 mod home;
 mod idempotency;
+mod imported_clicks;
 mod isolation;
 mod lifecycle;
 mod link_history;

@@ -66,6 +66,38 @@ async fn links_are_tagged_and_listed_by_tag() {
 }
 
 #[tokio::test]
+async fn imported_clicks_are_shown_apart_and_edited() {
+    let world = spawn().await;
+    let visitor = Visitor::signed_in(&world, &world.a).await;
+    let id = visitor.form_id("/account/new-link").await;
+    let fields =
+        [("form", &*id), ("custom_id", "spring"), ("web_url", "https://example.com/"), ("imported_clicks", " 1,234 ")];
+    assert_eq!(went(&visitor.post("/account/new-link", &fields).await).0, 303);
+    let stored = async || world.a.get("/v1/links/spring").await.json()["imported_clicks"].clone();
+    assert_eq!(stored().await, 1_234);
+    let page = visitor.get("/account/links/spring").await.text();
+    assert!(page.contains("<dt>Imported clicks</dt><dd>1,234, not included in the numbers below</dd>"), "{page}");
+
+    let edit = "/account/links/spring/edit";
+    let form = visitor.get(edit).await.text();
+    assert!(form.contains("name=\"imported_clicks\"") && form.contains("value=\"1234\""), "{form}");
+    for text in ["many", "-1", "1.5", "9007199254740992", "99999999999999999999"] {
+        let refused = visitor.post(edit, &[("imported_clicks", text)]).await;
+        let page = refused.text();
+        let error = "id=\"imported-clicks-error\">Must be a whole number between 0 and 9,007,199,254,740,991.<";
+        assert!(refused.status == 400 && page.contains(error) && page.contains(text), "{text}: {page}");
+    }
+    assert_eq!(visitor.post(edit, &[("name", "Named")]).await.status, 303);
+    assert_eq!(stored().await, 1_234, "a form without the field keeps it");
+    assert_eq!(visitor.post(edit, &[("imported_clicks", "")]).await.status, 303);
+    assert_eq!(stored().await, json!(null));
+    let page = visitor.get("/account/links/spring").await.text();
+    assert!(!page.contains("Imported clicks"), "{page}");
+    let history = text_of(&visitor.get("/account/links/spring/history").await);
+    assert!(history.contains("Imported clicks changed"), "{history}");
+}
+
+#[tokio::test]
 async fn aliases_of_links_are_shown_and_edited() {
     let world = spawn().await;
     world.own_domain(&world.a, "go.example.com", Role::Primary).await;

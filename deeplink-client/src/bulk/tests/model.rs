@@ -328,6 +328,7 @@ impl State {
             patch.metadata.apply(&mut link.metadata);
             patch.agent_context.apply(&mut link.agent_context);
             patch.social_preview.apply(&mut link.social_preview);
+            patch.imported_clicks.apply(&mut link.imported_clicks);
         }
         json(200, link)
     }

@@ -31,6 +31,34 @@ async fn many_comparisons_read_the_list_once() {
     assert!(model.requests("GET", "/v1/links/") <= 1_000);
 }
 
+/// The other service may have counted further clicks since: only an update renews the count, and none is taken away.
+#[tokio::test]
+async fn other_counts_of_imported_clicks_make_no_other_link() {
+    let rows = |count: Option<i64>| {
+        let link = CreateLink::new().web_url("https://example.com/");
+        let link = count.map_or(link.clone(), |count| link.imported_clicks(count));
+        MemorySource::same("rows", link, (0..1_200).map(|at| Some(format!("promo-{at}"))))
+    };
+    let model = Model::new();
+    import(model.client().bulk_import(rows(Some(5)))).await;
+    let counted = |count| model.edit(|state| state.links.values().all(|link| link.imported_clicks == Some(count)));
+    for (policy, count, status, now) in [
+        (OnConflict::Verify, Some(7), "existed", 5),
+        (OnConflict::Update, Some(7), "updated", 7),
+        (OnConflict::Update, Some(7), "existed", 7),
+        (OnConflict::Update, None, "existed", 7),
+        (OnConflict::Verify, None, "existed", 7),
+    ] {
+        model.clear_log();
+        let (outcomes, _) = import(model.client().bulk_import(rows(count)).on_conflict(policy)).await;
+        assert_eq!(statuses(&outcomes), [(status, 1_200)].into(), "{policy:?} {count:?}");
+        assert!(counted(now), "{policy:?} {count:?}");
+        if policy == OnConflict::Verify {
+            assert!(model.requests("GET", "/v1/links/") <= 1_000, "the list is as good");
+        }
+    }
+}
+
 #[tokio::test]
 async fn each_policy_treats_taken_ids_its_way() {
     let other = || {
