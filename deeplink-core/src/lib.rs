@@ -8,7 +8,7 @@
 //! | [`id`], [`secret`], [`time`] | names of things, credentials, moments |
 //! | [`patch`], [`page`] | absent/null/value, lists |
 //! | [`error`] | every error code with its status |
-//! | [`url`] | which URLs may be stored |
+//! | [`url`], [`utm`] | which URLs may be stored, and UTM parameters in them |
 //! | [`link`], [`destinations`], [`bulk`], [`metadata`], [`tag`] | links, batches of them, their metadata and tags |
 //! | [`app`], [`association`], [`domain`] | a tenant's apps, the files that name them, and its host names |
 //! | [`qr`], [`qr_logo`], [`colour`] | what a QR code may look like, and the logos uploaded for it |
@@ -65,6 +65,7 @@ pub mod text;
 pub mod time;
 pub mod url;
 pub mod user;
+pub mod utm;
 pub mod visitor;
 pub mod webhook;
 pub mod whoami;

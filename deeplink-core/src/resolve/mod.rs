@@ -19,6 +19,7 @@ use std::borrow::Cow;
 
 pub use plan::{LandingPlan, Target};
 pub use row::Row;
+pub(crate) use target::{Cut, name_of};
 pub use target::{package_of, store_id};
 
 use crate::destinations::Destinations;

@@ -17,14 +17,14 @@ const REFERRER_CHARS: usize = 500;
 const REFERRER_NAMES: [&str; 6] = ["utm_source", "utm_medium", "utm_campaign", "utm_term", "utm_content", "gclid"];
 
 /// An address cut at its query: `{base}?{query}{fragment}`, the fragment with its `#`.
-struct Cut<'u> {
+pub(crate) struct Cut<'u> {
     base: &'u str,
     query: Option<&'u str>,
     fragment: &'u str,
 }
 
 impl<'u> Cut<'u> {
-    fn at_query(url: &'u str) -> Self {
+    pub(crate) fn at_query(url: &'u str) -> Self {
         let (head, fragment) = url.split_at(url.find('#').unwrap_or(url.len()));
         match head.split_once('?') {
             Some((base, query)) => Self { base, query: Some(query), fragment },
@@ -33,12 +33,12 @@ impl<'u> Cut<'u> {
     }
 
     /// The raw pairs of the query.
-    fn pairs(&self) -> impl Iterator<Item = &'u str> {
+    pub(crate) fn pairs(&self) -> impl Iterator<Item = &'u str> {
         self.query.into_iter().flat_map(|query| query.split('&'))
     }
 
     /// Replaces the query.
-    fn with_query(&self, pairs: &[&str]) -> String {
+    pub(crate) fn with_query(&self, pairs: &[&str]) -> String {
         let mut url = String::with_capacity(self.base.len() + self.fragment.len() + pairs.len() + length(pairs));
         url.push_str(self.base);
         let mut joint = '?';
@@ -57,7 +57,7 @@ fn length(pairs: &[&str]) -> usize {
 }
 
 /// The decoded name of a raw pair.
-fn name_of(pair: &str) -> Cow<'_, str> {
+pub(crate) fn name_of(pair: &str) -> Cow<'_, str> {
     form_urlencoded::parse(pair.as_bytes()).next().map_or(Cow::Borrowed(""), |(name, _)| name)
 }
 

@@ -1,7 +1,7 @@
 //! UTM parameters, which tell a site's analytics where a visitor came from, as flags.
 
 use clap::Args;
-use url::form_urlencoded;
+use deeplink_core::utm::{UTM_NAMES, with_utm};
 
 use crate::error::{Failure, Outcome};
 
@@ -33,16 +33,13 @@ impl Utm {
 
     /// The URL of a web page with these parameters set, replacing any of the same names. The rest is unchanged.
     pub(crate) fn set_in(&self, web: Option<String>) -> Outcome<Option<String>> {
-        let given: Vec<(&str, &String)> = [
-            ("utm_source", &self.source),
-            ("utm_medium", &self.medium),
-            ("utm_campaign", &self.campaign),
-            ("utm_term", &self.term),
-            ("utm_content", &self.content),
-        ]
-        .into_iter()
-        .filter_map(|(name, value)| Some((name, value.as_ref()?)))
-        .collect();
+        let values = [&self.source, &self.medium, &self.campaign, &self.term, &self.content];
+        let given: Vec<(&str, Option<&str>)> = UTM_NAMES
+            .into_iter()
+            .zip(values)
+            .filter(|(_, value)| value.is_some())
+            .map(|(name, value)| (name, value.as_deref()))
+            .collect();
         if given.is_empty() {
             return Ok(web);
         }
@@ -50,13 +47,7 @@ impl Utm {
             let hint = "specify its web page with --web";
             return Err(Failure::usage("the link has no web page URL to add UTM parameters to").hint(hint).into());
         };
-        let (rest, fragment) = web.find('#').map_or((web.as_str(), ""), |at| web.split_at(at));
-        let (page, query) = rest.split_once('?').unwrap_or((rest, ""));
-        let is_given = |pair: &&str| given.iter().any(|(name, _)| pair.split('=').next() == Some(name));
-        let mut pairs: Vec<&str> = query.split('&').filter(|pair| !pair.is_empty() && !is_given(pair)).collect();
-        let added = form_urlencoded::Serializer::new(String::new()).extend_pairs(&given).finish();
-        pairs.push(&added);
-        Ok(Some(format!("{page}?{}{fragment}", pairs.join("&"))))
+        Ok(Some(with_utm(&web, &given)))
     }
 }
 
