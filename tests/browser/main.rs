@@ -21,6 +21,7 @@ mod menu;
 mod paint;
 mod people;
 mod plain;
+mod preview;
 mod scene;
 mod script;
 mod sdk;

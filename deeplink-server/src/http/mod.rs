@@ -14,6 +14,7 @@ pub(crate) mod host;
 pub mod listen;
 pub(crate) mod misses;
 pub(crate) mod missing;
+pub(crate) mod multipart;
 pub(crate) mod once;
 pub(crate) mod pages;
 pub(crate) mod redirect;

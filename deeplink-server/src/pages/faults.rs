@@ -70,6 +70,14 @@ impl FormError {
         Some(Self { outcome: StatusCode::BAD_REQUEST.into(), text: text.clone(), faults })
     }
 
+    /// Shows what is about no field beside this one, unless it is only temporary.
+    pub(super) fn beside(mut self, field: &str) -> Self {
+        if self.faults.is_empty() && self.outcome.retry_after.is_none() {
+            self.faults.push((field.to_owned(), self.text.clone()));
+        }
+        self
+    }
+
     /// What is wrong with a field.
     pub(super) fn at(&self, name: &str) -> Option<&str> {
         self.faults.iter().find(|(field, _)| field == name).map(|(_, text)| text.as_str())
@@ -129,6 +137,13 @@ fn text_of(code: &ErrorCode, field: Option<&str>, message: &str) -> String {
             "This URL is on a list of unsafe sites, so links cannot point to it."
         }
         ErrorCode::AlternateLimit => "You already have a verified alternate domain. Only one is allowed.",
+        ErrorCode::InvalidLogo if message.ends_with("use PNG") => {
+            "Lossless WebP and WebP with compressed transparency are not supported. Upload the image as a PNG."
+        }
+        ErrorCode::InvalidLogo if message.ends_with("too large") => {
+            "This image has too many pixels. Choose a smaller one."
+        }
+        ErrorCode::InvalidLogo => "This is not a PNG, JPEG or WebP image.",
         ErrorCode::InvalidThemeColor => "Enter a color such as #0a7cff.",
         _ if message.ends_with("not an absolute URL") => {
             if field.is_some_and(|field| field.ends_with("deep_link")) {

@@ -98,6 +98,8 @@ pub(super) enum Kind {
     Line(&'static str),
     /// Several lines.
     Area,
+    /// A file of one of these media types.
+    File(&'static str),
     /// A checkbox: sent as `yes` if checked, otherwise not at all.
     Checkbox,
     /// A hidden field that is sent back.
@@ -162,6 +164,11 @@ impl Field {
     /// A field that takes several lines.
     pub(super) fn area(name: &'static str, label: &'static str, hint: &'static str) -> Self {
         Self { kind: Kind::Area, ..Self::line(name, label, hint) }
+    }
+
+    /// A field that takes a file. Its form is read as [`Multipart`](crate::http::multipart::Multipart).
+    pub(super) fn file(name: &'static str, label: &'static str, hint: &'static str, accept: &'static str) -> Self {
+        Self { kind: Kind::File(accept), ..Self::line(name, label, hint) }
     }
 
     /// A checkbox.

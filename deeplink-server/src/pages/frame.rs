@@ -117,6 +117,8 @@ impl Section {
 pub(super) struct Frame {
     pub(super) nonce: String,
     pub(super) css: &'static str,
+    /// Rules that only this page has; nothing in them is anyone's text.
+    pub(super) own_css: String,
     /// `None` on pages that have nothing for it to do, most of which hold a token.
     pub(super) script: Option<&'static str>,
     pub(super) title: String,
@@ -167,6 +169,7 @@ impl Frame {
         Self {
             nonce,
             css: &CSS,
+            own_css: String::new(),
             script: None,
             title: title.into(),
             section: None,

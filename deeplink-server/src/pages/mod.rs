@@ -1,9 +1,9 @@
 //! Pages for people: signing in, and the account with its forms.
 //!
-//! They are rendered on the server and work without a script; a small one of our own adds buttons that copy and the
-//! values of charts. A form does the same as the API operation of that name: the handlers call the same functions. All
-//! requests pass [`guard::guard`]: these pages are on the service's own host only, no other site can submit their forms,
-//! and errors are pages too.
+//! They are rendered on the server and work without a script; a small one of our own adds buttons that copy, the values
+//! of charts and a preview that follows what is typed. A form does the same as the API operation of that name: the
+//! handlers call the same functions. All requests pass [`guard::guard`]: these pages are on the service's own host only,
+//! no other site can submit their forms, and errors are pages too.
 
 mod account;
 mod affiliate_numbers;
@@ -25,7 +25,9 @@ mod guard;
 mod headers;
 mod home;
 mod keys;
+mod link_fields;
 mod link_filter;
+mod link_form;
 mod link_history;
 mod link_list;
 mod links;
@@ -34,6 +36,7 @@ mod notice;
 mod one_time;
 mod person;
 mod plan;
+mod qr_logo;
 mod qr_look;
 mod range;
 mod secret;
@@ -75,13 +78,14 @@ table! {
     .route("/account/signout", post(account::sign_out))
     .route("/account/confirm", get(auth::sign_up).post(auth::confirm))
     .route("/account/links", get(link_list::list))
-    .route("/account/new-link", get(links::new).post(links::create))
+    .route("/account/new-link", get(link_form::new).post(link_form::create))
     .route("/account/links/{link_id}", get(links::show))
-    .route("/account/links/{link_id}/edit", get(links::edit).post(links::update))
+    .route("/account/links/{link_id}/edit", get(link_form::edit).post(link_form::update))
     .route("/account/links/{link_id}/delete", get(links::confirm).post(links::delete))
     .route("/account/links/{link_id}/history", get(link_history::show).post(link_history::restore))
     .route("/account/deleted-links", get(link_history::deleted))
     .route("/account/links/{link_id}/qr", get(qr_look::show).post(qr_look::save))
+    .route("/account/links/{link_id}/qr/logo", get(qr_logo::back).post(qr_logo::upload))
     .route("/account/links/{link_id}/qr.{format}", get(qr_look::download))
     .route("/account/domains", get(domains::list).post(domains::create))
     .route("/account/domains/{domain}", get(domains::show).post(domains::verify))

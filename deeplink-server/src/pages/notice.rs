@@ -12,6 +12,7 @@ pub(super) fn sentence(code: &str) -> Option<&'static str> {
     Some(match code {
         "link-made" => "Your link is ready.",
         "qr-saved" => "QR code design saved.",
+        "logo-uploaded" => "Logo uploaded. To use it in this link’s QR code, save the design.",
         "link-saved" => "Link updated. The next click uses the new destinations.",
         "link-deleted" => "Link deleted. You can restore it for 30 days under “Deleted links”.",
         "link-restored" => "Link restored.",

@@ -19,13 +19,14 @@ use super::form::{Field, Form, FormView, Group, Kind, View};
 use super::frame::{Frame, Section, answer};
 use super::headers::see_other;
 use super::person::Person;
+use super::qr_logo;
 use crate::api;
 use crate::error::ApiError;
 use crate::http::extract::{Path, Query};
 use crate::state::{App, Shared};
 
 /// The prefix of an option's field.
-const PREFIX: &str = "qr.";
+pub(super) const PREFIX: &str = "qr.";
 /// An image may have the link's look, which can change at any time.
 const NO_CACHE: HeaderValue = HeaderValue::from_static("private, no-cache");
 /// Size of codes without one, in pixels.
@@ -80,7 +81,12 @@ struct LookPage<'a> {
     is_taken_down: bool,
     /// Whether the image fails if the logo's server does.
     fetches_logo: bool,
+    /// The form that uploads a logo, as HTML.
+    upload: String,
 }
+
+/// The view of the form that was not sent.
+const UNSENT: View<'static> = View::Opened(None);
 
 /// The form, with the link's look or, to preview them, the options in the query.
 pub(super) async fn show(
@@ -93,7 +99,7 @@ pub(super) async fn show(
     let sent = Form::of(query.pairs())?;
     if !sent.names().any(|name| name.starts_with(PREFIX)) {
         let initial = form_of(link.qr.as_ref());
-        return page(&app, &person, &id, &initial, &View::Opened(Some(&query)), Some(String::new())).await;
+        return page(&app, &person, &id, &initial, &View::Opened(Some(&query)), Some(String::new()), &UNSENT).await;
     }
     let refused = match View::checked(&sent, |_| None, |form| update_in(form).check().map(drop)) {
         Some(refused) => Some(refused),
@@ -104,11 +110,11 @@ pub(super) async fn show(
         },
     };
     match refused {
-        Some(refused) => page(&app, &person, &id, &sent, &refused, None).await,
+        Some(refused) => page(&app, &person, &id, &sent, &refused, None, &UNSENT).await,
         None => {
             let look = without_deleted_logo(&app, &person, look_in(&sent)).await?;
             let image = format!("?{}", query_of(&poster(look)));
-            page(&app, &person, &id, &sent, &View::Opened(None), Some(image)).await
+            page(&app, &person, &id, &sent, &View::Opened(Some(&query)), Some(image), &UNSENT).await
         }
     }
 }
@@ -132,31 +138,35 @@ pub(super) async fn save(State(app): State<Shared>, person: Person, Path(id): Pa
     // A link that does not exist is a 404, whatever the form contains.
     api::links::get_for(&app, &person.caller, &id).await?;
     if let Some(refused) = View::checked(&form, |_| None, |form| update_in(form).check().map(drop)) {
-        return page(&app, &person, &id, &form, &refused, None).await;
+        return page(&app, &person, &id, &form, &refused, None, &UNSENT).await;
     }
     match api::links::update_for(&app, Arc::clone(&person.caller), id.clone(), update_in(&form)).await {
         Ok(_) => Ok(see_other(&format!("/account/links/{id}/qr?done=qr-saved"))),
-        Err(error) => page(&app, &person, &id, &form, &View::refused(&form, error)?, None).await,
+        Err(error) => page(&app, &person, &id, &form, &View::refused(&form, error)?, None, &UNSENT).await,
     }
 }
 
-async fn page(
+/// The page with a design in its form, and with the form that uploads a logo. One of them may have been refused.
+pub(super) async fn page(
     app: &App,
     person: &Person,
     id: &str,
     initial: &Form,
     view: &View<'_>,
     query: Option<String>,
+    upload: &View<'_>,
 ) -> PageResult {
     let names = api::qr_logos::names_for(app, &person.caller).await?;
     // Nobody should print a code that leads to a notice.
     let is_taken_down = api::links::find(&mut app.db.read().await?.conn(), &person.caller, id).await?.is_taken_down;
     let query = query.filter(|_| !is_taken_down);
-    let frame = Frame::of(app, person, Section::LINKS, format!("QR code for {id}")).showing(view);
+    let shown = if upload.error().is_some() { upload } else { view };
+    let frame = Frame::of(app, person, Section::LINKS, format!("QR code for {id}")).showing(shown);
     let form = FormView::new(app, groups(&names), initial, view);
     let fetches_logo = fetches_logo(&look_in(initial));
-    let page = LookPage { frame: &frame, id, form, query, is_taken_down, fetches_logo };
-    Ok(answer(app, view.outcome(), &frame, &page))
+    let upload = qr_logo::form(app, id, initial, upload)?;
+    let page = LookPage { frame: &frame, id, form, query, is_taken_down, fetches_logo, upload };
+    Ok(answer(app, shown.outcome(), &frame, &page))
 }
 
 fn update_in(form: &Form) -> UpdateLink {
@@ -177,7 +187,7 @@ fn look_in(form: &Form) -> QrOptions {
 }
 
 /// The form of a look.
-fn form_of(look: Option<&QrOptions>) -> Form {
+pub(super) fn form_of(look: Option<&QrOptions>) -> Form {
     let mut form = Form::default();
     for (name, value) in members_of(look) {
         form.set(&format!("{PREFIX}{name}"), &value);
@@ -257,8 +267,7 @@ fn groups(logos: &[String]) -> Vec<Group> {
     let names: Vec<_> = logos.iter().map(|name| format!("{UPLOADED}{name}")).collect();
     let listed = if names.is_empty() { String::new() } else { format!(", or an uploaded logo: {}", names.join(", ")) };
     let mut logo = Field::url("qr.logo", "Logo", "").placeholder("https://");
-    logo.hint =
-        format!("The URL of a PNG, JPEG or WebP image{listed}. To upload one: dl qr-logos put NAME FILE").into();
+    logo.hint = format!("The URL of a PNG, JPEG or WebP image{listed}. You can upload one below.").into();
     logo.suggestions = names;
     let size = vec![
         logo,

@@ -78,7 +78,7 @@ pub(super) async fn landing_page(app: &App, link: &CachedLink, plan: &LandingPla
 
 /// The apps to show: the oldest of the visitor's platform, else the tenant's oldest, completed by the other platform's and
 /// then by the account's icon and color.
-fn shown_apps(branding: &TenantBranding, platform: Platform) -> Apps<'_> {
+pub(super) fn shown_apps(branding: &TenantBranding, platform: Platform) -> Apps<'_> {
     let (ios, android) = (branding.ios.as_ref(), branding.android.as_ref());
     let prefers_android = match platform {
         Platform::Ios => false,

@@ -1,5 +1,5 @@
-// What the account pages gain from a script: buttons that copy, the values of charts under a pointer or the arrow keys, and
-// the names of countries. Everything else works without it.
+// What the account pages gain from a script: buttons that copy, the values of charts under a pointer or the arrow keys, the
+// preview of a link while it is written, and the names of countries. Everything else works without it.
 (() => {
   // The buttons are part of the page and are shown before it is painted, so that nothing moves.
   document.documentElement.className = "js";
@@ -81,6 +81,40 @@
     });
   };
 
+  // The preview of a link follows what is typed, by the rules of its landing page (sketch.rs).
+  const follow = (preview) => {
+    const form = preview.previousElementSibling;
+    const { title, site, open, ios, android, web } = preview.dataset;
+    const value = (name) => form.elements[name].value.trim();
+    const hostOf = (name) => (URL.canParse(value(name)) ? new URL(value(name)).hostname : "");
+    form.addEventListener("input", () => {
+      const host = hostOf("web_url");
+      let to = open;
+      if (!value("ios_deep_link") && !value("android_deep_link")) {
+        if (value("ios_store_url")) to = ios;
+        else if (value("android_store_url")) to = android;
+        else if (host) to = web.replace("*", host);
+      }
+      const lead = value("social_preview.description");
+      const context = value("agent_context.description");
+      const typed = value("agent_context.cta");
+      const cta = typed === to ? "" : typed;
+      // Wide letters take two columns.
+      const isShort = cta && cta.replace(/[\u2e80-\u{10ffff}]/gu, "xx").length <= 48;
+      const texts = {
+        title: value("social_preview.title") || title || host || site,
+        description: lead || context,
+        lead,
+        context,
+        picture: hostOf("social_preview.image_url"),
+        button: isShort ? cta : to,
+        small: isShort ? to : "",
+        cta: isShort ? "" : cta,
+      };
+      for (const place of preview.querySelectorAll("[data-live]")) place.textContent = texts[place.dataset.live];
+    });
+  };
+
   // Countries are two letters; the browser knows their names.
   const names = new Intl.DisplayNames("en", { type: "region" });
   const spellOut = (country) => {
@@ -89,6 +123,7 @@
 
   addEventListener("DOMContentLoaded", () => {
     document.querySelectorAll(".plot").forEach(bring);
+    document.querySelectorAll(".preview").forEach(follow);
     document.querySelectorAll("[data-countries] dt bdi").forEach(spellOut);
   });
 })();

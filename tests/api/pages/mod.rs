@@ -4,10 +4,12 @@ mod details;
 mod faults;
 mod forms;
 mod guards;
+mod link_form;
 mod links;
 mod lists;
 mod numbers;
 mod plan;
+mod qr_logo;
 mod qr_look;
 mod signin;
 mod suspended;
@@ -206,6 +208,9 @@ fn all_forms(pages: &[String]) -> Vec<(String, Vec<(&'static str, &'static str)>
             continue;
         };
         forms.push((page.clone(), fields));
+        if page.ends_with("/qr") {
+            forms.push((format!("{page}/logo"), vec![("name", "acme")]));
+        }
         if page.starts_with("/account/webhooks/") && page.matches('/').count() == 3 {
             forms.push((format!("{page}/replay"), vec![("form", "6"), ("hours", "24")]));
         }

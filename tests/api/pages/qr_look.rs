@@ -22,7 +22,7 @@ async fn a_design_is_previewed_saved_and_removed() {
     let empty = visitor.get(PAGE).await.text();
     assert!(
         empty.contains("an uploaded logo: name:acme.")
-            && empty.contains("dl qr-logos put")
+            && empty.contains("You can upload one below.")
             && empty.contains("name=\"qr.dotType\""),
         "{empty}"
     );

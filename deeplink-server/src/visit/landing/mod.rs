@@ -6,6 +6,7 @@
 //! The page is in the visitor's language; what its creator wrote is shown as it is, in its own direction.
 
 mod machine;
+mod sketch;
 #[cfg(test)]
 mod tests;
 mod theme;
@@ -18,6 +19,7 @@ use deeplink_core::visitor::{Language, Platform};
 
 use super::page::{BASE_CSS, compact_css, compact_js, host_of};
 use super::texts::{Label, Texts, columns};
+pub(crate) use sketch::Sketch;
 use theme::Theme;
 
 static CSS: LazyLock<String> =

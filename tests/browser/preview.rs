@@ -1,0 +1,71 @@
+//! The preview of a link: what the script shows while it is written is what the server shows.
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+
+use crate::account::enter;
+use crate::axe;
+use crate::browser::{Browser, browse};
+use crate::device::{IPHONE, WINDOWS};
+use deeplink_testing::spawn;
+
+const TEXTS: &str =
+    "Object.fromEntries([...document.querySelectorAll('[data-live]')].map((e) => [e.dataset.live, e.textContent]))";
+
+/// Types into the form, and returns what the script shows.
+async fn typed(browser: &Browser, fields: &[(&str, &str)]) -> BTreeMap<String, String> {
+    let fields = json!(fields);
+    let typing = format!(
+        "((fields) => {{
+          const {{ elements }} = document.querySelector('main form.card');
+          for (const [name, value] of fields) {{
+            elements[name].value = value;
+            elements[name].dispatchEvent(new Event('input', {{ bubbles: true }}));
+          }}
+        }})({fields}) ?? null"
+    );
+    let () = browser.eval(&typing).await;
+    browser.eval(TEXTS).await
+}
+
+#[tokio::test]
+async fn a_preview_follows_what_is_typed() {
+    let world = spawn().await;
+    let app = json!({
+        "platform": "ios", "bundle_id": "com.example.app", "team_id": "ABCDE12345", "app_name": "Greenhouse",
+    });
+    world.b.post("/v1/apps", &app).await;
+    let long = "Get 20% off everything in the greenhouse until Sunday";
+    browse(world, async |browser| {
+        for (caller, device) in [(&browser.world.a, WINDOWS), (&browser.world.b, IPHONE)] {
+            enter(browser, caller).await;
+            browser.be(device, "light").await;
+            for fields in [
+                &[("web_url", "https://shop.example.com:8443/sale")][..],
+                &[("web_url", "shop"), ("social_preview.title", " <b>Sale</b> ")],
+                &[("web_url", "https://shop.example.com"), ("ios_store_url", "x"), ("agent_context.cta", "Buy now")],
+                &[("android_store_url", "x"), ("agent_context.cta", long), ("agent_context.description", "One.")],
+                &[("android_deep_link", "x"), ("social_preview.description", "One\ntwo.")],
+                &[("ios_deep_link", "x"), ("agent_context.cta", "Open in Greenhouse")],
+                &[("agent_context.cta", "温室の商品が全品二十パーセント引きになりますのでお見逃しなくどうぞ")],
+                &[("social_preview.image_url", "https://images.example.com/a.png")],
+            ] {
+                browser.open(&browser.service("/account/new-link")).await;
+                assert!(!browser.is_shown("[name=preview]").await, "the script does without the button");
+                let by_script = typed(browser, fields).await;
+                let press = "(document.querySelector('main form.card').requestSubmit(document.querySelector('[name=preview]')), null)";
+                let () = browser.eval(press).await;
+                browser.until("location.hash === '#preview' && document.readyState === 'complete'").await;
+                let by_server: BTreeMap<String, String> = browser.eval(TEXTS).await;
+                assert_eq!(by_script, by_server, "{fields:?}");
+                assert_eq!(axe::violations(browser).await, [""; 0]);
+            }
+        }
+        // Without a script, the button does it.
+        browser.command("Emulation.setScriptExecutionDisabled", json!({"value": true})).await;
+        browser.open(&browser.service("/account/new-link")).await;
+        assert!(browser.is_shown("[name=preview]").await);
+    })
+    .await;
+}
