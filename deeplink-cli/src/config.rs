@@ -92,6 +92,11 @@ impl Dirs {
         self.state.join("imports")
     }
 
+    /// Where links are kept that were read from another service's API and have not all been sent.
+    pub(crate) fn reads(&self) -> PathBuf {
+        self.state.join("reads")
+    }
+
     /// The file that holds keys.
     pub(crate) fn credentials_file(&self) -> PathBuf {
         self.config.join("credentials.toml")

@@ -40,10 +40,7 @@ impl Lock {
         let path = dir.join("lock");
         let open = || -> io::Result<File> {
             make_dir(dir)?;
-            let mut options = OpenOptions::new();
-            options.write(true).create(true).truncate(false);
-            private(&mut options);
-            let file = options.open(&path)?;
+            let file = open_private(&path)?;
             file.lock()?;
             Ok(file)
         };
@@ -79,6 +76,14 @@ pub(crate) fn create(path: &Path, content: &[u8], readers: Readers) -> Outcome<b
 pub(crate) fn make_private(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
+    private(&mut options);
+    options.open(path)
+}
+
+/// Opens a file that only its owner may read, or creates it; its content is left as it is.
+pub(crate) fn open_private(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(false);
     private(&mut options);
     options.open(path)
 }

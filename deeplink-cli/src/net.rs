@@ -238,6 +238,7 @@ impl Trace {
                         | "cookie"
                         | "set-cookie"
                         | "proxy-authorization"
+                        | "x-api-key"
                         | "x-payment"
                         | "payment-signature"
                 );

@@ -98,11 +98,16 @@ impl Progress {
 
     /// `done` are done of a number that is not known.
     pub(crate) fn so_far(&self, done: u64) {
+        self.remark(|| counted(done, self.noun));
+    }
+
+    /// The same in words.
+    pub(crate) fn remark(&self, done: impl FnOnce() -> String) {
         match &self.form {
-            Form::Bar(bar) => bar.borrow().set_prefix(counted(done, self.noun)),
+            Form::Bar(bar) => bar.borrow().set_prefix(done()),
             Form::Lines { last } if last.get().elapsed() >= EVERY => {
                 last.set(Instant::now());
-                self.console.say(&format!("{} so far", counted(done, self.noun)));
+                self.console.say(&format!("{} so far", done()));
             }
             Form::Lines { .. } | Form::Nothing => {}
         }

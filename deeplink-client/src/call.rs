@@ -371,7 +371,7 @@ pub(crate) fn insert_header(headers: &mut HeaderMap, name: &str, value: &str) ->
     }
     let mut value = HeaderValue::try_from(value)
         .map_err(|_| Error::validation("header", "the value contains characters that a header cannot contain"))?;
-    value.set_sensitive(name == PAYMENT_V1 || name == PAYMENT_V2);
+    value.set_sensitive(name == PAYMENT_V1 || name == PAYMENT_V2 || name == "x-api-key");
     headers.insert(name, value);
     Ok(())
 }

@@ -110,6 +110,13 @@ fn every_example_works() {
             200,
             &serde_json::json!({"links": [deeplink_testing::double::link("spring-42")], "next_cursor": null}),
         ),
+        ("GET", "/rest/v3/short-urls") => Answer::json(
+            200,
+            &json!({"shortUrls": {
+                "data": [{"shortCode": "spring-1", "longUrl": "https://example.com/"}],
+                "pagination": {"currentPage": 1, "pagesCount": 1},
+            }}),
+        ),
         (_, "/health" | "/ready") => Answer::new(200, r#"{"status":"ok"}"#),
         ("GET", "/v1/qr-logos") => Answer::json(200, &json!({"logos": [fixtures::qr_logo("acme")]})),
         ("PUT", path) if path.starts_with("/v1/qr-logos/") => Answer::json(200, &json!(fixtures::qr_logo("acme"))),
@@ -156,6 +163,7 @@ fn every_example_works() {
             }
             for (name, content) in [
                 ("key.txt", deeplink_testing::dl::KEY),
+                ("shlink.key", "2c6d2ae3-7d1b-4a4e-9d0e-3f4a5b6c7d8e"),
                 ("session.txt", SESSION),
                 ("link.txt", TOKEN),
                 ("invitation.txt", &format!("{}/v1/auth/verify?token={TOKEN}\n", double.url)),

@@ -15,10 +15,17 @@ fn p1_no_flag_takes_a_secret_value() {
             let secret = flags
                 .iter()
                 .any(|flag| ["key", "token", "secret", "password", "auth"].iter().any(|word| flag.contains(word)));
-            let harmless =
-                ["--api-key-file", "--secret-file", "--with-key", "--auth", "--partner-key", "--idempotency-key"]
-                    .iter()
-                    .any(|known| flags.contains(known));
+            let harmless = [
+                "--api-key-file",
+                "--from-api-key-file",
+                "--secret-file",
+                "--with-key",
+                "--auth",
+                "--partner-key",
+                "--idempotency-key",
+            ]
+            .iter()
+            .any(|known| flags.contains(known));
             assert!(!secret || harmless, "{leaf}: {line}");
         }
     }

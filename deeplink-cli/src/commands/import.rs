@@ -1,36 +1,46 @@
-//! `dl import`: links from another service's export. The client knows what the columns mean; these are the flags.
+//! `dl import`: links from another service's export, or from its API. The client knows what the columns mean; these are the
+//! flags.
 
 use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::base_url::BaseUrl;
 use crate::context::Context;
-use crate::error::Outcome;
+use crate::error::{Failure, Outcome};
 use crate::help::help;
-use crate::import::{Exporter, Reading, Saved, SourceFlags, Start};
+use crate::import::{Exporter, Fetch, Reading, Saved, SourceFlags, Start};
 
-/// Import links from another service's export
+/// Import links from another service's export or API
 #[derive(Debug, Args)]
 #[command(after_help = help(
     "Links keep their IDs, so short links on your own domain stay the same. Every row is checked before anything is sent. \
      To resume an interrupted import, run the same command again. The original short link becomes metadata \
      (imported_url), which is public; the total number of clicks is kept as a starting count (imported_clicks), which only \
      your team sees and reports show apart. A note lists columns that were ignored. docs/moving-in.md has the details for \
-     each service; \"dl links import\" reads files that use this service's own columns.",
+     each service; \"dl links import\" reads files that use this service's own columns. From an API, the links are read \
+     page by page into a private file, which is removed once they have been sent.",
     &[
     "dl import --from bitly bitly.csv --check",
     "dl import --from bitly bitly.csv --sanitize-ids --rejects bad.csv",
     "dl import --from shlink short-urls.json",
+    "dl import --from shlink --from-api-key-file shlink.key --from-url https://go.example.com",
     "dl import --from csv links.csv --set tags=moved",
 ]
 ))]
 pub(crate) struct Import {
     /// The file, or - for stdin
-    #[arg(value_name = "FILE|-")]
-    file: PathBuf,
+    #[arg(value_name = "FILE|-", required_unless_present = "from_api_key_file")]
+    file: Option<PathBuf>,
     /// The service that wrote the file: bitly, dub, shlink, branch, firebase, or csv for any other
     #[arg(long, value_name = "SERVICE", hide_possible_values = true)]
     from: Exporter,
+    /// Instead of a file, read the API of bitly, dub or shlink, with that service's API key from this file or - for stdin
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["file", "format"])]
+    from_api_key_file: Option<PathBuf>,
+    /// URL of that service's API; required for shlink [default: the service's own]
+    #[arg(long, value_name = "URL", requires = "from_api_key_file")]
+    from_url: Option<BaseUrl>,
     #[command(flatten)]
     source: SourceFlags,
     /// Replace disallowed characters in IDs with '-'
@@ -52,9 +62,21 @@ pub(crate) struct Import {
 
 impl Import {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
-        let Self { file, from, source, sanitize_ids, last_segment, generate_ids, keep_details, start } = self;
-        let from = Some(from);
-        let reading = Reading { generate_ids, from, sanitize_ids, last_segment, keep_details, ..Reading::default() };
-        start.run(ctx, Saved::new(ctx, &file, &source, reading)?).await
+        let Self { file, from, from_api_key_file, from_url, source, start, .. } = self;
+        let fetch = match from_api_key_file {
+            Some(key_file) => Some(Fetch::new(ctx, from.api()?, &key_file, from_url).await?),
+            None => None,
+        };
+        let file = file.or_else(|| Some(fetch.as_ref()?.file().to_owned()));
+        let file = file.ok_or_else(|| Failure::usage("no file given"))?;
+        let reading = Reading {
+            generate_ids: self.generate_ids,
+            from: Some(from),
+            sanitize_ids: self.sanitize_ids,
+            last_segment: self.last_segment,
+            keep_details: self.keep_details,
+            ..Reading::default()
+        };
+        start.run(ctx, Saved::new(ctx, &file, &source, reading)?, fetch).await
     }
 }

@@ -95,7 +95,7 @@ impl Resume {
             let what = format!("import {} read stdin, which is no longer available", run.run);
             return Err(Failure::usage(what).hint(format!("pipe the same rows into {} -", saved.command())).into());
         }
-        let options = Options { want: Want::Send, restart: false, journal: Some(dir) };
+        let options = Options { want: Want::Send, restart: false, journal: Some(dir), fetch: None };
         import::file(ctx, saved, self.policy, options).await
     }
 }

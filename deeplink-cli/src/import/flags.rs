@@ -12,7 +12,7 @@ use crate::commands::links::read_link;
 use crate::context::{Context, is_stdin};
 use crate::error::{Failure, Outcome, Stop};
 use crate::exit::Exit;
-use crate::import::{Options, Want};
+use crate::import::{Api, Fetch, Options, Want};
 
 /// The form of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
@@ -47,7 +47,7 @@ impl FileFormat {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Exporter {
-    /// CSV from Bitly
+    /// CSV from Bitly, or links as JSON from its API
     Bitly,
     /// CSV from Dub, or links as JSON from its API
     Dub,
@@ -71,6 +71,19 @@ impl Exporter {
             Self::Firebase => bulk::Provider::Firebase,
             Self::Csv => bulk::Provider::Csv,
         }
+    }
+
+    /// The service's list of links; an error if its API has none.
+    pub(crate) fn api(self) -> Outcome<Api> {
+        let what = match self {
+            Self::Bitly => return Ok(Api::Bitly),
+            Self::Dub => return Ok(Api::Dub),
+            Self::Shlink => return Ok(Api::Shlink),
+            Self::Branch => "Branch's API cannot list links",
+            Self::Firebase => "Firebase Dynamic Links has no API that lists links",
+            Self::Csv => "--from-api-key-file works only with --from bitly, dub and shlink",
+        };
+        Err(Failure::usage(what).hint("export the links to a file, and import that; see docs/moving-in.md").into())
     }
 }
 
@@ -135,8 +148,8 @@ pub(crate) struct Start {
 }
 
 impl Start {
-    /// Imports the file.
-    pub(crate) async fn run(self, ctx: &Context, saved: Saved) -> Outcome {
+    /// Imports the file, which is first read from another service's API if that is given.
+    pub(crate) async fn run(self, ctx: &Context, saved: Saved, fetch: Option<Fetch>) -> Outcome {
         let want = if self.check {
             Want::Check
         } else if ctx.global.dry_run {
@@ -149,7 +162,7 @@ impl Start {
             (false, Some(dir)) => Some(dir),
             (false, None) => Some(ctx.dirs.imports()),
         };
-        super::file(ctx, saved, self.policy, Options { want, restart: self.restart, journal }).await
+        super::file(ctx, saved, self.policy, Options { want, restart: self.restart, journal, fetch }).await
     }
 }
 
@@ -241,6 +254,11 @@ impl Policy {
             .concurrency(self.concurrency)
             .max_wait(self.max_wait)
             .keep_faults(self.max_errors)
+    }
+
+    /// How long to wait while rate-limited.
+    pub(crate) fn max_wait(&self) -> Duration {
+        self.max_wait
     }
 
     /// Begins the file of refused rows.

@@ -12,7 +12,7 @@ use crate::context::Context;
 use crate::error::{Failure, Outcome, Stop};
 use crate::exit::Exit;
 use crate::import::flags::Policy;
-use crate::import::{Locate, Ready, cannot, journal_failure, unreadable};
+use crate::import::{Locate, Ready, cannot, fetch, journal_failure, unreadable};
 use crate::output::{self, Rows};
 use crate::progress::{counted, grouped, rate};
 use crate::signals::Signals;
@@ -28,7 +28,7 @@ pub(super) async fn run(
     mut signals: Signals,
     print: Option<Rows<'_>>,
 ) -> Outcome {
-    let Ready { checked, progress, name, invalid, locate, rejects, again, reading: _ } = ready;
+    let Ready { checked, progress, name, invalid, locate, rejects, again, reading: _, spent } = ready;
     let total = checked.report().rows;
     let started = {
         let start: Pin<Box<dyn Future<Output = _>>> = Box::pin(checked.start());
@@ -54,6 +54,9 @@ pub(super) async fn run(
     progress.end();
     let (summary, signal, broken) = ended?;
     reporter.finish()?;
+    if let Some(path) = spent.filter(|_| summary.counts.unsent + summary.counts.unknown == 0) {
+        fetch::discard(ctx, &path);
+    }
     let over = Over { ctx, summary: &summary, signal, name: &name, again: again.as_deref(), printing, resumed };
     match broken {
         Some(stop) => Err(stop),

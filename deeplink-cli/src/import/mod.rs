@@ -1,6 +1,7 @@
 //! The command line of imports: flags, prompts, text, progress. Reading, checking, sending and the journal are in the
 //! client.
 
+mod fetch;
 mod flags;
 mod follow;
 mod foreign;
@@ -14,6 +15,7 @@ use deeplink_client::bulk::{
 };
 use deeplink_client::{Auth, Client};
 
+pub(crate) use fetch::{Api, Fetch};
 pub(crate) use flags::{Exporter, Policy, Reading, Saved, SourceFlags, Start};
 
 use crate::commands::whoami::probe;
@@ -43,6 +45,8 @@ pub(crate) struct Options {
     pub(crate) restart: bool,
     /// The directory of journals, if one is kept.
     pub(crate) journal: Option<PathBuf>,
+    /// Where the file's content comes from, if that is another service's API.
+    pub(crate) fetch: Option<Fetch>,
 }
 
 /// Imports a file.
@@ -50,7 +54,12 @@ pub(crate) async fn file(ctx: &Context, saved: Saved, policy: Policy, options: O
     let mut signals = Signals::listen().map_err(|error| Failure::file("listen for", "signals", &error))?;
     tokio::select! {
         biased;
-        exit = signals.next() => Err(Stop::Exit(exit)),
+        exit = signals.next() => {
+            if let Some(fetch) = &options.fetch {
+                fetch.interrupted(ctx);
+            }
+            Err(Stop::Exit(exit))
+        }
         prepared = prepare(ctx, &saved, &policy, &options) => {
             let Some(run) = prepared? else { return Ok(()) };
             follow::run(ctx, run, &policy, signals, None).await
@@ -71,6 +80,8 @@ pub(crate) struct Ready {
     pub(crate) again: Option<String>,
     /// How the rows were read.
     pub(crate) reading: Reading,
+    /// The file, if it is no longer needed once everything has been sent.
+    pub(crate) spent: Option<PathBuf>,
 }
 
 /// Imports rows from memory, and prints the created links.
@@ -98,6 +109,7 @@ pub(crate) async fn memory(ctx: &Context, client: &Client, source: MemorySource,
         rejects: None,
         again: None,
         reading: Reading::default(),
+        spent: None,
     };
     let want = if ctx.global.dry_run { Want::Plan } else { Want::Send };
     match report::faults(ctx, ready, &policy, want)? {
@@ -123,6 +135,9 @@ async fn prepare(ctx: &Context, saved: &Saved, policy: &Policy, options: &Option
             ctx.client_for(&base, Auth::SecretKey(ctx.key().await?.key), Reads::Sent)?
         }
     };
+    if let Some(fetch) = &options.fetch {
+        fetch.run(ctx, options.restart, policy.max_wait()).await?;
+    }
     let source = saved.open(ctx)?;
     let name = saved.name();
     let progress = Progress::new(ctx, &name);
@@ -146,7 +161,8 @@ async fn prepare(ctx: &Context, saved: &Saved, policy: &Policy, options: &Option
         let named = Some(dir).filter(|dir| *dir != ctx.dirs.imports());
         saved.command_line(ctx, policy, named)
     });
-    let ready = Ready { invalid: HashSet::new(), checked, progress, name, locate, rejects, again, reading };
+    let spent = fetch::is_fetched(ctx, &saved.file).then(|| saved.file.clone());
+    let ready = Ready { invalid: HashSet::new(), checked, progress, name, locate, rejects, again, reading, spent };
     let ready = report::faults(ctx, ready, policy, options.want)?;
     let Some(ready) = ready else { return Ok(None) };
     if options.want != Want::Check {

@@ -1,6 +1,7 @@
 //! Migration: exports of other services become links. From there, the rows are handled as in any other import, which
 //! `import` tests.
 
+mod apis;
 mod exports;
 mod notes;
 mod refusals;

@@ -124,7 +124,7 @@ fn bad_files_are_refused_with_the_reason() {
         ),
         ("--from bitly", "x.csv", b"\xff\xfeL\0i\0n\0k\0\n\0\x00\xd8".into(), &["invalid UTF-16 near byte 14"]),
         ("--from bitly", "x.csv", b"\xff\xfe\0\0L\0\0\0".into(), &["the input is UTF-32; save it as UTF-8"]),
-        ("--from bitly", "x.json", b"[]".into(), &["x.json: found JSON instead of a CSV file (Bitly export)"]),
+        ("--from branch", "x.json", b"[]".into(), &["x.json: found JSON instead of a CSV file (Branch export)"]),
         (
             "--from shlink",
             "x.json",

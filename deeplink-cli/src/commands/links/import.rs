@@ -44,6 +44,6 @@ impl Import {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
         let Self { file, source, generate_ids, ignore_unknown, start } = self;
         let reading = Reading { generate_ids, ignore_unknown, ..Reading::default() };
-        start.run(ctx, Saved::new(ctx, &file, &source, reading)?).await
+        start.run(ctx, Saved::new(ctx, &file, &source, reading)?, None).await
     }
 }

@@ -37,7 +37,7 @@ use row::RowCells;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Provider {
-    /// Bitly's CSV.
+    /// Bitly's CSV, or the list of links of its API.
     Bitly,
     /// Dub's CSV, or the list of links of its API.
     Dub,

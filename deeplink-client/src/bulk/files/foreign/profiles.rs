@@ -68,7 +68,7 @@ fn candidates(name: &str) -> Vec<String> {
 pub(super) static BITLY: Profile = Profile {
     label: "Bitly",
     origin: Some("bitly"),
-    json: None,
+    json: Some(&["links"]),
     separators: &[',', '|', ';'],
     needs_proxy: false,
     has_roots: false,
@@ -86,9 +86,10 @@ pub(super) static BITLY: Profile = Profile {
         ("createdat created datecreated createddate creationdate", R::Created),
         ("archived", R::Archived),
         ("status linkstatus", R::Status),
-        ("expiresat expirationdate expiration expires", R::Expires),
+        ("expiresat expirationat expirationdate expiration expires", R::Expires),
         ("campaign campaigns", R::Meta("campaign")),
         ("channel channels", R::Meta("channel")),
+        ("id createdby clientid references. campaignids launchpadids", DROPPED),
     ],
 };
 
