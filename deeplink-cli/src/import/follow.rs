@@ -54,7 +54,8 @@ pub(super) async fn run(
     progress.end();
     let (summary, signal, broken) = ended?;
     reporter.finish()?;
-    if let Some(path) = spent.filter(|_| summary.counts.unsent + summary.counts.unknown == 0) {
+    let is_over = summary.stopped.is_none() && summary.counts.unsent + summary.counts.unknown == 0;
+    if let Some(path) = spent.filter(|_| is_over) {
         fetch::discard(ctx, &path);
     }
     let over = Over { ctx, summary: &summary, signal, name: &name, again: again.as_deref(), printing, resumed };

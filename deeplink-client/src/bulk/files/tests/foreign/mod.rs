@@ -92,6 +92,26 @@ fn lists_of_another_service_are_found_where_it_puts_them() {
     }
 }
 
+/// <https://dev.bitly.com/api-reference#getBitlinksByGroup>
+#[test]
+fn the_list_of_bitly_has_other_names_than_its_export() {
+    let link = r#"{"references": {"group": "x"}, "link": "https://bit.ly/3x", "id": "bit.ly/3x", "title": "Spring",
+        "long_url": "https://example.com", "archived": true, "created_at": "2025-03-01T09:30:00+0000", "created_by": "you",
+        "client_id": "a1", "custom_bitlinks": ["https://go.example.com/spring"], "tags": ["a"], "deeplinks": []}"#;
+    let list = format!(r#"{{"links": [{link}], "pagination": {{"search_after": "", "size": 1}}}}"#);
+    for (name, text, line) in [("x.json", list.clone(), 0), ("stdin", list, 0), ("x.jsonl", link.replace('\n', ""), 1)]
+    {
+        let source = open(FileOptions::new().provider(Provider::Bitly), name, &text).expect("readable");
+        let rows = read(&source);
+        assert!(rows.len() == 1 && rows[0].starts_with(&format!("{line} spring {{")), "{name}: {rows:?}");
+        for part in [r#""web_url":"https://example.com""#, r#""name":"Spring""#, r#""tags":["a"]"#] {
+            assert!(rows[0].contains(part), "{name}: {rows:?}");
+        }
+        let notes = source.notes().expect("an export");
+        assert!(notes.ignored.is_empty() && notes.details == ["archived", "created_at"], "{notes:?}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
