@@ -84,7 +84,7 @@ codes! {
     InvalidTag = "invalid_tag", 400;
     /// An alias is not an ID or a path of up to three segments, is reserved, or is the link's own ID; the link has more than five; or the account has no verified primary domain.
     InvalidAlias = "invalid_alias", 400;
-    /// An alias is already the ID or an alias of another link.
+    /// An alias is already the ID or an alias of another link; `field` names it, such as `aliases[1]`.
     AliasTaken = "alias_taken", 409;
     /// The account would have more than 1,000 different tags.
     TagLimit = "tag_limit", 400;

@@ -154,8 +154,16 @@ pub(super) fn check(aliases: &[String], custom_id: Option<&str>) -> Result<Vec<A
 
 /// Refuses a link's own ID among its new aliases.
 pub fn check_not_own(aliases: &[String], link_id: &str) -> Result<(), Invalid> {
-    let own = aliases.iter().position(|text| Alias::parse(text).is_ok_and(|alias| alias.as_str() == link_id));
-    own.map_or(Ok(()), |index| Err(own_id(format!("aliases[{index}]"))))
+    index_of(aliases, link_id).map_or(Ok(()), |index| Err(own_id(format!("aliases[{index}]"))))
+}
+
+/// The field of an alias in a request with these aliases.
+pub fn field_of(aliases: &[String], alias: &Alias) -> Cow<'static, str> {
+    index_of(aliases, alias.as_str()).map_or("aliases".into(), |index| format!("aliases[{index}]").into())
+}
+
+fn index_of(aliases: &[String], alias: &str) -> Option<usize> {
+    aliases.iter().position(|text| Alias::parse(text).is_ok_and(|parsed| parsed.as_str() == alias))
 }
 
 fn own_id(field: String) -> Invalid {
@@ -289,6 +297,8 @@ mod tests {
         let own = check_not_own(&texts(&["b", "/a"]), "a").expect_err("refused");
         assert_eq!(own.field.as_deref(), Some("aliases[1]"));
         assert!(check_not_own(&texts(&["b", "/a"]), "c").is_ok());
+        let field = |text: &str| field_of(&texts(&["b", "/a", "a"]), &Alias::parse(text).expect("an alias"));
+        assert_eq!((field("a"), field("b"), field("c")), ("aliases[1]".into(), "aliases[0]".into(), "aliases".into()));
     }
 
     #[test]

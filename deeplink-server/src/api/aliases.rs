@@ -2,7 +2,7 @@
 
 use deeplink_core::error::{ErrorCode, Invalid};
 use deeplink_core::id::TenantId;
-use deeplink_core::link::Alias;
+use deeplink_core::link::{Alias, alias_field};
 use deeplink_core::time::Timestamp;
 
 use crate::db::Conn;
@@ -23,18 +23,20 @@ pub(super) async fn give(
     Ok(aliases::give(tx, &Giving { tenant, now, draw }, new).await?)
 }
 
-/// Gives new aliases to a link of an account whose verified primary domain is `primary`.
+/// Gives new aliases to a link of an account whose verified primary domain is `primary`. `asked` are the aliases of the
+/// request.
 pub(super) async fn give_to(
     app: &App,
     tx: &mut Conn<'_>,
     link: &Link,
     aliases: &[&Alias],
+    asked: &[String],
     primary: Option<&str>,
     now: Timestamp,
 ) -> Result<(), ApiError> {
     check_domain(!aliases.is_empty(), primary)?;
     match give_free(app, tx, link, aliases, now).await?.first() {
-        Some(alias) => Err(taken(tx, &link.tenant, alias).await?.into()),
+        Some(alias) => Err(taken(tx, &link.tenant, alias, asked).await?.into()),
         None => Ok(()),
     }
 }
@@ -52,17 +54,18 @@ async fn give_free<'a>(
     Ok(taken.into_iter().map(|at| aliases[at]).collect())
 }
 
-/// Gives a link the aliases of its content instead of those that it has.
+/// Gives a link the aliases of its content, which are those of the request, instead of those that it has.
 pub(super) async fn replace(
     app: &App,
     tx: &mut Conn<'_>,
     link: &Link,
     held: &[Alias],
+    asked: &[String],
     primary: Option<&str>,
     now: Timestamp,
 ) -> Result<(), ApiError> {
     let new = take_others(tx, link, held).await?;
-    give_to(app, tx, link, &new, primary, now).await
+    give_to(app, tx, link, &new, asked, primary, now).await
 }
 
 /// Gives a link the aliases of its content that are still free instead of those that it has, and removes the others from its
@@ -97,8 +100,14 @@ pub(super) fn check_domain(has_new: bool, primary: Option<&str>) -> Result<(), I
     Err(Invalid::field(ErrorCode::InvalidAlias, "aliases", message))
 }
 
-/// The error for an alias that leads to a link already.
-pub(super) async fn taken(tx: &mut Conn<'_>, tenant: &TenantId, alias: &Alias) -> Result<Invalid, ApiError> {
+/// The error for an alias that leads to a link already, of a request with the aliases `asked`.
+pub(super) async fn taken(
+    tx: &mut Conn<'_>,
+    tenant: &TenantId,
+    alias: &Alias,
+    asked: &[String],
+) -> Result<Invalid, ApiError> {
+    let field = alias_field(asked, alias);
     let alias = alias.as_str();
     let link_id = aliases::resolved(tx, tenant, alias).await?;
     let message = if link_id == alias {
@@ -106,7 +115,7 @@ pub(super) async fn taken(tx: &mut Conn<'_>, tenant: &TenantId, alias: &Alias) -
     } else {
         format!("the alias \"{alias}\" already leads to the link \"{link_id}\"")
     };
-    Ok(Invalid::field(ErrorCode::AliasTaken, "aliases", message))
+    Ok(Invalid::field(ErrorCode::AliasTaken, field, message))
 }
 
 impl App {

@@ -45,10 +45,11 @@ pub(crate) async fn create(
     LinkWriter(caller): LinkWriter,
     request: Request,
 ) -> Result<Answer<BulkCreated>, ApiError> {
-    let (once, asked) = Once::json(request, &caller, BULK_BODY_LIMIT).await?;
+    let (once, asked) = Once::json::<BulkCreate>(request, &caller, BULK_BODY_LIMIT).await?;
+    let asked_aliases = asked.links.iter().flatten().map(|link| link.aliases.clone().unwrap_or_default()).collect();
     let judged = judged(&caller, asked)?;
     let (tenant, aliases) = (caller.tenant.clone(), aliases_in(&judged.batch));
-    let work = Create { app: Arc::clone(&app), caller, judged, now: app.clock.now() };
+    let work = Create { app: Arc::clone(&app), caller, judged, asked_aliases, now: app.clock.now() };
     let answer = app.once(once.of_rows(work.judged.batch.len()), work).await?;
     let is_replay = answer.is_replay();
     answer.rebuilt(|kept| {
@@ -112,15 +113,12 @@ fn taken(index: u64, id: &str) -> RowError {
     RowError::new(index, Invalid::field(ErrorCode::LinkIdTaken, "custom_id", message), Some(id.to_owned()))
 }
 
-async fn alias_taken(tx: &mut Conn<'_>, index: u64, row: &Link, alias: &Alias) -> Result<RowError, ApiError> {
-    let taken = aliases::taken(tx, &row.tenant, alias).await?;
-    Ok(RowError::new(index, taken, row.content.custom_id.clone()))
-}
-
 struct Create {
     app: Shared,
     caller: Arc<Caller>,
     judged: CheckedRows,
+    /// The aliases of each link in the request, in its order.
+    asked_aliases: Vec<Vec<String>>,
     now: Timestamp,
 }
 
@@ -259,7 +257,7 @@ impl Create {
             }
             for alias in row.content.aliases.iter().filter(|_| !refused.contains(index)) {
                 if links::is_taken(tx, row.tenant.as_str(), alias.as_str(), false).await? {
-                    errors.push(alias_taken(tx, *index, row, alias).await?);
+                    errors.push(self.alias_taken(tx, *index, row, alias).await?);
                     break;
                 }
             }
@@ -286,10 +284,23 @@ impl Create {
             // One error for each row.
             if refused.iter().all(|error| error.index != index) && errors.last().is_none_or(|last| last.index != index)
             {
-                errors.push(alias_taken(tx, index, &rows[at], alias).await?);
+                errors.push(self.alias_taken(tx, index, &rows[at], alias).await?);
             }
         }
         Ok(errors)
+    }
+
+    async fn alias_taken(
+        &self,
+        tx: &mut Conn<'_>,
+        index: u64,
+        row: &Link,
+        alias: &Alias,
+    ) -> Result<RowError, ApiError> {
+        let asked = usize::try_from(index).ok().and_then(|index| self.asked_aliases.get(index));
+        let asked = asked.map(Vec::as_slice).unwrap_or_default();
+        let taken = aliases::taken(tx, &row.tenant, alias, asked).await?;
+        Ok(RowError::new(index, taken, row.content.custom_id.clone()))
     }
 
     /// Stores all rows, and returns an error for each that cannot be.

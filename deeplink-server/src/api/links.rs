@@ -46,7 +46,7 @@ pub(super) const DRAWS: usize = 16;
         (status = 400, description = "A field is invalid, or the account would have more than 1,000 different tags (`tag_limit`)", body = ErrorBody),
         (status = 402, description = "The plan's limit has been reached", body = ErrorBody),
         (status = 404, description = "No such affiliate (`affiliate_not_found`)", body = ErrorBody),
-        (status = 409, description = "The ID or an alias is taken (`link_id_taken`, `alias_taken`), or the `Idempotency-Key` was already used for a different request", body = ErrorBody),
+        (status = 409, description = "The ID or an alias is taken (`link_id_taken`, `alias_taken`; `field` is, for example, `aliases[1]`), or the `Idempotency-Key` was already used for a different request", body = ErrorBody),
     )
 )]
 pub(crate) async fn create(
@@ -65,9 +65,10 @@ pub(crate) async fn create_for(
     once: Once,
     link: CreateLink,
 ) -> Result<Answer<CreatedLink>, ApiError> {
+    let asked = link.aliases.clone().unwrap_or_default();
     let link = pinned(&caller, link)?;
     let (tenant, aliases) = (caller.tenant.clone(), link.aliases.clone());
-    let work = Create { app: Arc::clone(app), caller, link, now: app.clock.now() };
+    let work = Create { app: Arc::clone(app), caller, link, asked, now: app.clock.now() };
     let answer = app.once(once, work).await?;
     // The first request may have reached another node, and this node may have cached the id as absent.
     if let Some(id) = answer.replayed_location().and_then(|path| path.strip_prefix("/v1/links/")) {
@@ -123,6 +124,8 @@ struct Create {
     app: Shared,
     caller: Arc<Caller>,
     link: NewLink,
+    /// The aliases of the request, in its order.
+    asked: Vec<String>,
     now: Timestamp,
 }
 
@@ -146,7 +149,7 @@ impl Work for Create {
                     let tagged = (link.position, &*link.content.tags);
                     tags::give(app, tx, &caller.tenant, &[tagged], self.now).await?;
                     let all: Vec<&Alias> = link.content.aliases.iter().collect();
-                    aliases::give_to(app, tx, &link, &all, primary.as_deref(), self.now).await?;
+                    aliases::give_to(app, tx, &link, &all, &self.asked, primary.as_deref(), self.now).await?;
                     let url = app.url_of(&link, primary.as_deref());
                     let location = format!("/v1/links/{}", link.link_id);
                     return created(location, CreatedLink::new(link.link_id, url, link.expires_at));
@@ -291,7 +294,7 @@ pub(crate) async fn find(db: &mut Conn<'_>, caller: &Caller, link_id: &str) -> R
         (status = 200, description = "The changed link", body = LinkDetail),
         FullKey, JsonBody, NotFound,
         (status = 400, description = "A field is invalid, no field is specified, or the account would have more than 1,000 different tags (`tag_limit`)", body = ErrorBody),
-        (status = 409, description = "An alias is taken (`alias_taken`); or `enabled` is true or the aliases change, but the operator has disabled the link (`disabled_by_operator`)", body = ErrorBody),
+        (status = 409, description = "An alias is taken (`alias_taken`; `field` is, for example, `aliases[1]`); or `enabled` is true or the aliases change, but the operator has disabled the link (`disabled_by_operator`)", body = ErrorBody),
     )
 )]
 pub(crate) async fn update(
@@ -317,13 +320,15 @@ pub(crate) async fn update_for(
     let patch = update.check()?;
     let now = app.clock.now();
     check_patch(app, &patch, now)?;
-    if let Patch::Set(aliases) = &update.aliases {
-        check_not_own(aliases, &link_id)?;
-    }
+    let asked = match update.aliases {
+        Patch::Set(aliases) => aliases,
+        Patch::Keep | Patch::Clear => Vec::new(),
+    };
+    check_not_own(&asked, &link_id)?;
     let changed = app.write_for(
         Arc::clone(&caller),
-        (Arc::clone(app), caller, link_id, patch),
-        move |tx, (app, caller, link_id, patch)| {
+        (Arc::clone(app), caller, link_id, patch, asked),
+        move |tx, (app, caller, link_id, patch, asked)| {
             async move {
                 check_look(app, tx, &caller.tenant, &patch.qr, &[link_id.as_str()]).await?;
                 let gives = patch.tags.is_some() || patch.aliases.is_some();
@@ -349,14 +354,14 @@ pub(crate) async fn update_for(
                 let primary = domains::primary_of(tx, &caller.tenant).await?;
                 if let Some(list) = &patch.aliases {
                     let held = std::mem::replace(&mut link.content.aliases, list.clone());
-                    aliases::replace(app, tx, &link, &held, primary.as_deref(), now).await?;
+                    aliases::replace(app, tx, &link, &held, asked, primary.as_deref(), now).await?;
                 }
                 notices::link_changed(tx, &caller.tenant, link_id).await?;
                 Ok::<_, ApiError>(app.detail(link, primary.as_deref(), now))
             }
             .boxed()
         },
-        |app, (_, caller, link_id, patch), _| {
+        |app, (_, caller, link_id, patch, _), _| {
             app.links.drop_link(caller.tenant.as_str(), link_id);
             app.forget_aliases(&caller.tenant, patch.aliases.iter().flatten().map(Alias::as_str));
         },
