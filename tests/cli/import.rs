@@ -86,6 +86,29 @@ fn invalid_rows_keep_everything_back() {
     assert!(dl.run("links import links.csv --max-errors 1").stderr.contains("… and 2 more"));
 }
 
+/// IDs and aliases share one namespace, so both are compared with each other.
+#[test]
+fn a_name_that_two_rows_have_keeps_everything_back() {
+    let double = service();
+    let dl = Dl::at(&double.url);
+    dl.file(
+        "links.csv",
+        "custom_id,web_url,aliases\none,https://example.com/1,\"old,l/old\"\ntwo,https://example.com/2,\"free,l/old\"\n\
+         old,https://example.com/3,\nfour,https://example.com/4,one\nfive,https://example.com/5,five\n",
+    );
+    let said = "links.csv:3: aliases[1]: \"l/old\" is also an alias on line 2 [alias_taken]\n\
+                links.csv:4: custom_id \"old\": also an alias on line 2 [duplicate_custom_id_in_batch]\n\
+                links.csv:5: aliases[0]: \"one\" is also the ID on line 2 [alias_taken]\n\
+                links.csv:6: aliases[0]: this is the link's own ID [invalid_alias]\n\
+                error: 4 of 5 rows are invalid; nothing was sent\n";
+    assert!(dl.run("links import links.csv --check").fails(3).starts_with(said));
+    assert!(dl.run("links import links.csv --rejects bad.csv").fails(3).starts_with(said));
+    assert!(dl.read("bad.csv").contains("\"aliases[1]: \"\"l/old\"\" is also an alias on line 2 [alias_taken]\""));
+    assert!(double.requests().is_empty());
+    let ran = dl.run("links import links.csv --on-error continue");
+    assert!(ran.fails(10).contains("4 of 5 rows are invalid and were skipped") && ran.says("created 1"), "{ran}");
+}
+
 #[test]
 fn malformed_files_name_line_and_column_and_send_nothing() {
     let double = service();

@@ -8,6 +8,7 @@ mod drive;
 mod files;
 mod import;
 mod journal;
+mod judge;
 mod memory;
 mod outcome;
 mod pace;

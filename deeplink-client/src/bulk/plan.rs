@@ -11,10 +11,11 @@ use tokio::sync::mpsc;
 
 use super::batch::{Batch, BatchRow, hex_digest};
 use super::journal::{Form, Intent};
+use super::judge::{Judge, Judged, Name};
 use super::outcome::{RowOutcome, RowResult};
 use super::past::Past;
 use super::source::{RowFault, RowSource, SourceError};
-use super::survey::{Judge, Judged, Survey, duplicate};
+use super::survey::Survey;
 use super::template::{Prepared, derived_id};
 use crate::clock;
 
@@ -85,20 +86,23 @@ impl Planner {
     }
 
     fn dispatch(&self, judged: Judged, batches: &mut OpenBatches<'_>) -> Result<(), Gone> {
-        let Judged { row, line, at, id, is_made, verdict } = judged;
+        let Judged { row, line, at, id, is_made, verdict, .. } = judged;
         let made = if is_made { self.past.made_id(row) } else { None };
         let named = made.or(id.as_deref()).unwrap_or_default();
         if let Some(result) = self.past.result(row, named) {
             let id = Some(named.to_owned());
             return batches.settled(RowOutcome { line, at, id, batch: 0, result });
         }
-        let verdict = match verdict {
-            Ok(_) if self.survey.is_duplicate(row) => {
+        let verdict = match (verdict, self.survey.duplicate(row)) {
+            (Ok(_), Some(name)) => {
                 // The report named the first row; the run only leaves this one out.
-                let invalid = duplicate("duplicate ID: an earlier row has it");
-                Err(RowFault::new(line, at, id.clone(), invalid))
+                let what = match name {
+                    Name::Id => "duplicate ID: an earlier row has it",
+                    Name::Alias(_) => "duplicate alias: an earlier row has it",
+                };
+                Err(RowFault::new(line, at, id.clone(), name.refuse(what)))
             }
-            verdict => verdict,
+            (verdict, _) => verdict,
         };
         let template = match verdict {
             Ok(template) => template,

@@ -1,22 +1,21 @@
 //! The first pass: every row is read and validated before anything is sent.
 //!
-//! Only eight bytes are kept per row, a hash of its id. If two hashes are equal, the source is read again and the ids
-//! themselves are compared, so that no decision relies on a hash.
+//! Only eight bytes are kept per name, a hash of an id or an alias. If two hashes are equal, the source is read again and
+//! the names themselves are compared, so that no decision relies on a hash.
 
 use std::collections::{HashMap, HashSet};
 
 use deeplink_core::bulk::MAX_ROWS;
-use deeplink_core::error::{ErrorCode, Invalid};
-use deeplink_core::link::check_custom_id;
 use std::sync::Arc;
 
-use super::source::{RowFault, RowSource, Rows, SourceError, SourceRow};
-use super::template::{Prepared, Templates, derived_id, hash, keyed_id};
+use super::judge::{Judge, Judged, Name};
+use super::source::{RowFault, RowSource, SourceError};
+use super::template::{Prepared, derived_id, hash};
 use super::{Batches, Report};
 
 /// Groups of at least this many rows are sent as a template with ids.
 const SMALLEST_GROUP: u64 = 10;
-/// Ids compared per additional pass over the source.
+/// Names compared per additional pass over the source.
 const COMPARED: usize = 50_000;
 /// Maximum pairs that a report names.
 const KEPT_PAIRS: usize = 20;
@@ -24,8 +23,8 @@ const KEPT_PAIRS: usize = 20;
 /// The findings of the first pass that the second needs.
 #[derive(Debug, Default)]
 pub(crate) struct Survey {
-    /// Rows whose id occurs earlier too, by position, sorted.
-    duplicates: Vec<u64>,
+    /// Rows with a name that occurs earlier too, by position, sorted, and the name.
+    duplicates: Vec<(u64, Name)>,
     /// Rows whose first generated id was not unique, with the try that is.
     tries: HashMap<u64, u32>,
     /// Templates that many rows share, with their number.
@@ -33,8 +32,9 @@ pub(crate) struct Survey {
 }
 
 impl Survey {
-    pub(crate) fn is_duplicate(&self, row: u64) -> bool {
-        self.duplicates.binary_search(&row).is_ok()
+    /// The name of a row that occurs earlier too.
+    pub(crate) fn duplicate(&self, row: u64) -> Option<Name> {
+        name_of(&self.duplicates, row)
     }
 
     pub(crate) fn first_try(&self, row: u64) -> u32 {
@@ -46,77 +46,20 @@ impl Survey {
     }
 }
 
-/// A row that was read, and whether it may be sent.
-pub(crate) struct Judged {
-    /// Position in the source, from 0.
-    pub(crate) row: u64,
-    pub(crate) line: u64,
-    pub(crate) at: u64,
-    /// The id it names, or the one made for it.
-    pub(crate) id: Option<String>,
-    pub(crate) is_made: bool,
-    pub(crate) verdict: Result<Arc<Prepared>, RowFault>,
+/// The name of a row in a sorted list.
+fn name_of(duplicates: &[(u64, Name)], row: u64) -> Option<Name> {
+    duplicates.binary_search_by_key(&row, |(row, _)| *row).ok().map(|at| duplicates[at].1)
 }
 
-/// Reads a source and validates its rows, with the same results in every pass.
-pub(crate) struct Judge<'a> {
-    rows: Rows,
-    templates: Templates,
-    salt: Option<&'a str>,
-    next: u64,
-}
-
-impl<'a> Judge<'a> {
-    pub(crate) fn new(source: &dyn RowSource, salt: Option<&'a str>) -> Result<Self, SourceError> {
-        Ok(Self { rows: source.rows()?, templates: Templates::new(), salt, next: 0 })
-    }
-
-    fn judge(&mut self, row: SourceRow) -> Judged {
-        let number = self.next;
-        self.next += 1;
-        let row = match row {
-            SourceRow::Fault(fault) => {
-                let (line, at, id) = (fault.line, fault.at, fault.id.clone());
-                return Judged { row: number, line, at, id, is_made: false, verdict: Err(fault) };
-            }
-            SourceRow::Row(row) => row,
-        };
-        let own = match &row.id {
-            Some(id) => check_custom_id(id),
-            None if self.salt.is_some() => Ok(()),
-            None => Err(Invalid::field(ErrorCode::InvalidCustomId, "custom_id", "the row has no ID")),
-        };
-        let verdict = own.and_then(|()| self.templates.prepare(&row.template));
-        let made = match (&row.id, &verdict, self.salt) {
-            (None, Ok(template), Some(salt)) => Some(match &row.key {
-                Some(key) => keyed_id(salt, key),
-                None => derived_id(salt, template, number, 0),
-            }),
-            _ => None,
-        };
-        // An ID derived from a key counts as given in the row: if it is taken, no other is tried.
-        let is_made = made.is_some() && row.key.is_none();
-        let verdict = verdict.map_err(|invalid| RowFault::new(row.line, row.at, row.id.clone(), invalid));
-        Judged { row: number, line: row.line, at: row.at, id: row.id.or(made), is_made, verdict }
-    }
-}
-
-impl Iterator for Judge<'_> {
-    type Item = Result<Judged, SourceError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let row = self.rows.next()?;
-        Some(row.map(|row| self.judge(row)))
-    }
-}
-
-/// Hash of an id regardless of case: equal for equal ids, and for ids that differ only in case.
-fn folded(id: &str) -> u64 {
+/// Hash of a name regardless of case: equal for equal names, and for names that differ only in case.
+fn folded(name: &str) -> u64 {
     let mut bytes = [0_u8; 64];
-    let length = id.len().min(64);
-    bytes[..length].copy_from_slice(&id.as_bytes()[..length]);
-    bytes[..length].make_ascii_lowercase();
-    hash(&bytes[..length])
+    let Some(bytes) = bytes.get_mut(..name.len()) else {
+        return hash(name.to_ascii_lowercase().as_bytes());
+    };
+    bytes.copy_from_slice(name.as_bytes());
+    bytes.make_ascii_lowercase();
+    hash(bytes)
 }
 
 /// The first pass.
@@ -126,30 +69,32 @@ pub(crate) fn survey(
     kept_faults: usize,
 ) -> Result<(Report, Survey), SourceError> {
     let mut faults = Faults { most: kept_faults, ..Faults::default() };
-    let (mut ids, mut groups) = (Vec::new(), GroupCount::default());
+    let (mut names, mut groups) = (Vec::new(), GroupCount::default());
     let mut judge = Judge::new(source, salt)?;
     let mut rows = 0_u64;
     while let Some(judged) = judge.next().transpose()? {
         rows += 1;
-        if let Some(id) = &judged.id {
-            ids.push(folded(id));
-        }
+        names.extend(judged.names().map(|(_, name)| folded(&name)));
         match judged.verdict {
+            // A template cannot have aliases.
+            Ok(template) if template.has_aliases() => {}
             Ok(template) => groups.add(template.hash()),
             Err(fault) => faults.add(fault),
         }
     }
     drop(judge);
-    ids.sort_unstable();
-    let suspects = repeated(&ids);
+    names.sort_unstable();
+    let suspects = repeated(&names);
     let mut survey = Survey::default();
     let mut case_pairs = Vec::new();
     for suspects in suspects.chunks(COMPARED) {
-        let mut again = Comparison { ids: &ids, salt, survey: &mut survey, faults: &mut faults, groups: &mut groups };
+        let known = survey.duplicates.len();
+        let mut again =
+            Comparison { names: &names, salt, known, survey: &mut survey, faults: &mut faults, groups: &mut groups };
         again.read(source, suspects, &mut case_pairs)?;
         faults.end_of_reading();
+        survey.duplicates.sort_unstable_by_key(|(row, _)| *row);
     }
-    survey.duplicates.sort_unstable();
     let plan;
     (survey.groups, plan) = groups.finish(rows - faults.count);
     Ok((Report { rows, invalid: faults.count, faults: faults.finish(), case_pairs, plan }, survey))
@@ -162,7 +107,7 @@ struct Faults {
     count: u64,
     /// Rows that break a rule by themselves.
     own: Vec<RowFault>,
-    /// Rows whose id occurs earlier: those of earlier passes, then those of the current one.
+    /// Rows with a name that occurs earlier: those of earlier passes, then those of the current one.
     duplicates: Vec<RowFault>,
     read_before: usize,
 }
@@ -259,18 +204,21 @@ fn repeated(sorted: &[u64]) -> Vec<u64> {
     repeated
 }
 
-/// An additional pass over the source, in which ids with equal hashes are compared.
+/// An additional pass over the source, in which names with equal hashes are compared.
 struct Comparison<'a> {
-    ids: &'a [u64],
+    names: &'a [u64],
     salt: Option<&'a str>,
+    /// The number of duplicates that earlier passes found.
+    known: usize,
     survey: &'a mut Survey,
     faults: &'a mut Faults,
     groups: &'a mut GroupCount,
 }
 
-/// The row that currently holds an id.
+/// The row that currently holds a name.
 struct Holder {
-    id: String,
+    text: String,
+    name: Name,
     row: u64,
     line: u64,
     made: Option<Arc<Prepared>>,
@@ -283,65 +231,68 @@ impl Comparison<'_> {
         suspects: &[u64],
         case_pairs: &mut Vec<(u64, u64, String)>,
     ) -> Result<(), SourceError> {
-        // Per id regardless of case: who holds each of its spellings.
+        // Per name regardless of case: who holds each of its spellings.
         let mut holders: HashMap<String, Vec<Holder>> = HashMap::new();
         for judged in Judge::new(source, self.salt)? {
             let judged = judged?;
-            let Some(id) = judged.id.as_deref() else { continue };
-            if suspects.binary_search(&folded(id)).is_err() {
-                continue;
-            }
-            let spellings = holders.entry(id.to_ascii_lowercase()).or_default();
-            match spellings.iter_mut().find(|holder| holder.id == id) {
-                Some(holder) => self.same_id(judged, holder, source),
-                None => {
-                    if let Some(other) = spellings.first()
-                        && case_pairs.len() < KEPT_PAIRS
-                    {
-                        case_pairs.push((other.line, judged.line, id.to_owned()));
-                    }
-                    let made = judged.verdict.ok().filter(|_| judged.is_made);
-                    let (id, row, line) = (judged.id.unwrap_or_default(), judged.row, judged.line);
-                    spellings.push(Holder { id, row, line, made });
+            for (name, text) in judged.names() {
+                if suspects.binary_search(&folded(&text)).is_err() {
+                    continue;
                 }
+                let spellings = holders.entry(text.to_ascii_lowercase()).or_default();
+                if let Some(holder) = spellings.iter_mut().find(|holder| holder.text == text) {
+                    self.same_name(&judged, name, holder, source);
+                    continue;
+                }
+                if let Some(other) = spellings.iter().find(|holder| holder.name == Name::Id)
+                    && name == Name::Id
+                    && case_pairs.len() < KEPT_PAIRS
+                {
+                    case_pairs.push((other.line, judged.line, text.to_string()));
+                }
+                let made = judged.verdict.as_ref().ok().filter(|_| judged.has_made(name)).cloned();
+                spellings.push(Holder { text: text.into_owned(), name, row: judged.row, line: judged.line, made });
             }
         }
         Ok(())
     }
 
-    fn same_id(&mut self, judged: Judged, holder: &mut Holder, source: &dyn RowSource) {
-        if judged.is_made {
+    fn same_name(&mut self, judged: &Judged, name: Name, holder: &mut Holder, source: &dyn RowSource) {
+        if judged.has_made(name) {
             if let Ok(template) = &judged.verdict {
                 self.try_next(judged.row, template);
             }
         } else if let Some(template) = holder.made.take() {
-            // An id in the source takes precedence over a generated one.
+            // A name in the source takes precedence over a generated one.
             self.try_next(holder.row, &template);
-            (holder.row, holder.line) = (judged.row, judged.line);
-        } else if let Ok(template) = &judged.verdict {
-            let invalid = duplicate(format!("also {}", source.reference(holder.line)));
-            self.survey.duplicates.push(judged.row);
-            self.faults.add_duplicate(RowFault::new(judged.line, judged.at, judged.id, invalid));
+            (holder.name, holder.row, holder.line) = (name, judged.row, judged.line);
+        } else if let Ok(template) = &judged.verdict
+            && !self.is_duplicate(judged.row)
+        {
+            let invalid = name.refuse_after(&holder.text, holder.name, &source.reference(holder.line));
+            self.survey.duplicates.push((judged.row, name));
+            self.faults.add_duplicate(judged.fault(invalid));
             *self.groups.removed.entry(template.hash()).or_default() += 1;
         }
     }
 
-    /// Finds the first try whose id no other row has.
+    /// Whether a row is known to have a name that occurs earlier: since an earlier pass, or by another of its names.
+    fn is_duplicate(&self, row: u64) -> bool {
+        let (known, new) = self.survey.duplicates.split_at(self.known);
+        new.last().is_some_and(|(last, _)| *last == row) || name_of(known, row).is_some()
+    }
+
+    /// Finds the first try whose id is no name of another row.
     fn try_next(&mut self, row: u64, template: &Prepared) {
         let salt = self.salt.unwrap_or_default();
         let is_free = |attempt: &u32| {
             let id = derived_id(salt, template, row, *attempt);
-            self.ids.binary_search(&folded(&id)).is_err()
+            self.names.binary_search(&folded(&id)).is_err()
         };
         if let Some(attempt) = (1..u32::MAX).find(is_free) {
             self.survey.tries.insert(row, attempt);
         }
     }
-}
-
-/// The fault of a row whose id occurs earlier.
-pub(crate) fn duplicate(message: impl Into<String>) -> Invalid {
-    Invalid::field(ErrorCode::DuplicateCustomIdInBatch, "custom_id", message)
 }
 
 /// Every fault of a source in line order.
@@ -351,34 +302,35 @@ pub(crate) fn each_fault(
     survey: &Survey,
     each: &mut dyn FnMut(&RowFault),
 ) -> Result<(), SourceError> {
-    // First lines of duplicate ids, collected during the pass: they always come before their repeats.
+    // First lines of duplicate names, collected during the pass: they always come before their repeats.
     let mut repeats: HashSet<u64> = HashSet::new();
     for judged in Judge::new(source, salt)? {
         let judged = judged?;
-        if survey.is_duplicate(judged.row)
-            && let Some(id) = &judged.id
-        {
-            repeats.insert(hash(id.as_bytes()));
+        if let Some(name) = survey.duplicate(judged.row) {
+            repeats.extend(judged.names().filter(|(own, _)| *own == name).map(|(_, text)| hash(text.as_bytes())));
         }
     }
-    let mut first: HashMap<String, u64> = HashMap::new();
+    let mut first: HashMap<String, (Name, u64)> = HashMap::new();
     for judged in Judge::new(source, salt)? {
         let judged = judged?;
-        let suspect = judged.id.as_ref().filter(|id| repeats.contains(&hash(id.as_bytes())));
-        let earlier = suspect.and_then(|id| match first.get(id) {
-            Some(line) => Some(*line),
-            None => {
-                first.insert(id.clone(), judged.line);
-                None
+        let duplicate = survey.duplicate(judged.row);
+        let mut invalid = None;
+        for (name, text) in judged.names().filter(|(name, _)| !judged.has_made(*name)) {
+            if !repeats.contains(&hash(text.as_bytes())) {
+                continue;
             }
-        });
-        match judged.verdict {
-            Err(fault) => each(&fault),
-            Ok(_) if survey.is_duplicate(judged.row) => {
-                let invalid = duplicate(format!("also {}", source.reference(earlier.unwrap_or_default())));
-                each(&RowFault::new(judged.line, judged.at, judged.id, invalid));
+            match first.get(&*text) {
+                Some((earlier, line)) if duplicate == Some(name) => {
+                    invalid = Some(name.refuse_after(&text, *earlier, &source.reference(*line)));
+                }
+                Some(_) => {}
+                None => drop(first.insert(text.into_owned(), (name, judged.line))),
             }
-            Ok(_) => {}
+        }
+        match (&judged.verdict, invalid) {
+            (Err(fault), _) => each(fault),
+            (Ok(_), Some(invalid)) => each(&judged.fault(invalid)),
+            (Ok(_), None) => {}
         }
     }
     Ok(())

@@ -12,12 +12,13 @@ use sha2::{Digest, Sha256};
 pub(crate) struct Prepared {
     json: Box<str>,
     hash: u64,
+    has_aliases: bool,
 }
 
 impl Prepared {
-    fn new(json: String) -> Self {
+    fn new(json: String, has_aliases: bool) -> Self {
         let hash = hash(json.as_bytes());
-        Self { json: json.into(), hash }
+        Self { json: json.into(), hash, has_aliases }
     }
 
     /// The template as JSON.
@@ -27,6 +28,11 @@ impl Prepared {
 
     pub(crate) fn hash(&self) -> u64 {
         self.hash
+    }
+
+    /// Whether it has aliases, which belong to a single link.
+    pub(crate) fn has_aliases(&self) -> bool {
+        self.has_aliases
     }
 
     /// The template with an id, as JSON.
@@ -108,7 +114,8 @@ impl Templates {
             let code = deeplink_core::error::ErrorCode::InvalidMetadata;
             Invalid::field(code, "metadata", "metadata is not JSON")
         })?;
-        let prepared = Prepared::new(json);
+        let has_aliases = template.aliases.as_ref().is_some_and(|aliases| !aliases.is_empty());
+        let prepared = Prepared::new(json, has_aliases);
         let slot = usize::try_from(prepared.hash % 4_096).unwrap_or(0);
         if let Some(known) = self.known[slot].as_ref().filter(|known| ***known == prepared) {
             return Ok(Arc::clone(known));
