@@ -153,6 +153,7 @@ fn every_example_works() {
                 ("logo.png", "a picture"),
                 ("links.csv", "custom_id,web_url\nspring-1,https://example.com/\n"),
                 ("bitly.csv", "Link,Destination URL\nhttps://bit.ly/spring-1,https://example.com/\n"),
+                ("branch.csv", "url,$deeplink_path\nhttps://example.app.link/spring-1,sale/1\n"),
                 ("short-urls.json", r#"[{"shortCode": "spring-1", "longUrl": "https://example.com/"}]"#),
                 ("promo.json", r#"{"web_url": "https://example.com/"}"#),
                 ("ids.txt", "spring-1\nspring-2\n"),

@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use deeplink_core::link::{CreateLink, check_custom_id};
 
 use crate::base_url::BaseUrl;
 use crate::context::Context;
@@ -25,6 +26,7 @@ use crate::import::{Exporter, Fetch, Reading, Saved, SourceFlags, Start};
     "dl import --from bitly bitly.csv --sanitize-ids --rejects bad.csv",
     "dl import --from shlink short-urls.json",
     "dl import --from shlink --from-api-key-file shlink.key --from-url https://go.example.com",
+    "dl import --from branch branch.csv --app-scheme myapp --id-prefix branch-",
     "dl import --from csv links.csv --set tags=moved",
 ]
 ))]
@@ -53,6 +55,12 @@ pub(crate) struct Import {
     #[arg(long, value_name = "SALT", num_args = 0..=1, require_equals = true, default_missing_value = "",
         help_heading = "Rows")]
     generate_ids: Option<String>,
+    /// Put this before each ID, for links of several services with the same IDs; the original paths become aliases
+    #[arg(long, value_name = "PREFIX", value_parser = id_prefix, help_heading = "Rows")]
+    id_prefix: Option<String>,
+    /// URI scheme of your app, for deep links in a Branch export, which are paths
+    #[arg(long, value_name = "SCHEME", value_parser = app_scheme, help_heading = "Rows")]
+    app_scheme: Option<String>,
     /// Keep creation dates, campaigns and the like as metadata, which is public
     #[arg(long, help_heading = "Rows")]
     keep_details: bool,
@@ -62,6 +70,9 @@ pub(crate) struct Import {
 
 impl Import {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
+        if self.app_scheme.is_some() && self.from != Exporter::Branch {
+            return Err(Failure::usage("--app-scheme is only for --from branch").into());
+        }
         let Self { file, from, from_api_key_file, from_url, source, start, .. } = self;
         let fetch = match from_api_key_file {
             Some(key_file) => Some(Fetch::new(ctx, from.api()?, &key_file, from_url).await?),
@@ -75,8 +86,31 @@ impl Import {
             sanitize_ids: self.sanitize_ids,
             last_segment: self.last_segment,
             keep_details: self.keep_details,
+            id_prefix: self.id_prefix,
+            app_scheme: self.app_scheme,
             ..Reading::default()
         };
         start.run(ctx, Saved::new(ctx, &file, &source, reading)?, fetch).await
     }
+}
+
+/// What can be before an ID.
+fn id_prefix(text: &str) -> Result<String, String> {
+    // As short as an ID can be, so that there is room for one.
+    let is_prefix = !text.is_empty() && check_custom_id(&format!("{text}abc")).is_ok();
+    let wants = "use at most 61 letters, digits and hyphens, beginning with a letter or digit";
+    is_prefix.then(|| text.to_owned()).ok_or_else(|| wants.to_owned())
+}
+
+/// The scheme of an app's deep links, such as `myapp` or `myapp://`.
+fn app_scheme(text: &str) -> Result<String, String> {
+    let scheme = text.strip_suffix("://").unwrap_or(text);
+    let is_word = scheme.starts_with(|first: char| first.is_ascii_alphabetic())
+        && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.'));
+    if !is_word || matches!(&*scheme.to_ascii_lowercase(), "http" | "https") {
+        return Err("use the URI scheme of the app, such as myapp".to_owned());
+    }
+    let link = CreateLink::new().ios_deep_link(format!("{scheme}://open"));
+    link.validate().map_err(|_| "deep links with this scheme are not allowed".to_owned())?;
+    Ok(scheme.to_owned())
 }

@@ -126,6 +126,11 @@ pub(crate) struct Reading {
     pub(crate) last_segment: bool,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) keep_details: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) id_prefix: Option<String>,
+    /// The URI scheme of the app, without `://`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) app_scheme: Option<String>,
 }
 
 /// Flags of the commands that begin an import.
@@ -369,6 +374,12 @@ impl Saved {
             options = options.provider(from.provider()).sanitize_ids(reading.sanitize_ids).replace_ids(replace);
             options = options.last_segment(reading.last_segment).keep_details(reading.keep_details);
             options = options.now(crate::clock::now());
+            if let Some(prefix) = &reading.id_prefix {
+                options = options.id_prefix(prefix);
+            }
+            if let Some(scheme) = &reading.app_scheme {
+                options = options.app_scheme(scheme);
+            }
         }
         if let Some(format) = flags.format.and_then(FileFormat::known) {
             options = options.format(format);
@@ -406,6 +417,11 @@ impl Saved {
         source.set.iter().for_each(|pair| word("--set", pair));
         if let Some(path) = &source.template {
             word("--template", &path.to_string_lossy());
+        }
+        for (flag, value) in [("--id-prefix", &reading.id_prefix), ("--app-scheme", &reading.app_scheme)] {
+            if let Some(value) = value {
+                word(flag, value);
+            }
         }
         if let Some(profile) = &global.profile {
             word("--profile", profile);

@@ -25,8 +25,9 @@ pub(super) fn say(ctx: &Context, name: &str, notes: &ForeignNotes, place: &dyn F
     }
     if notes.paths > 0 {
         let (links, have) = (counted(notes.paths, "link"), if notes.paths == 1 { "has" } else { "have" });
-        ctx.console
-            .note(&format!("{links} {have} a deep link path without a scheme, which cannot be used as a deep link"));
+        ctx.console.note(&format!(
+            "{links} {have} a deep link path without a scheme, which is not imported; --app-scheme sets the scheme"
+        ));
     }
     if notes.expired.count > 0 {
         let (links, have) =

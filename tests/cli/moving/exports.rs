@@ -191,3 +191,55 @@ fn the_exports_of_each_service_become_links() {
         assert_eq!(short.len(), links.len());
     }
 }
+
+#[test]
+fn paths_in_the_app_get_its_scheme_and_ids_a_prefix() {
+    let head = "url,alias,$deeplink_path,$ios_deeplink_path,$desktop_url\n";
+    let file = format!(
+        "{head}https://example.app.link/spring,spring,sale/1,,https://example.com/1\n\
+         https://example.app.link/summer,summer,,other://sale/2,\n"
+    );
+    let link = |id: &str, rest: Value| {
+        let mut link = json!({
+            "custom_id": format!("branch-{id}"), "aliases": [id],
+            "metadata": {"imported_url": format!("https://example.app.link/{id}")},
+        });
+        link.as_object_mut().expect("an object").extend(rest.as_object().expect("an object").clone());
+        link
+    };
+    let spring = json!({
+        "web_url": "https://example.com/1", "ios_deep_link": "myapp://sale/1", "android_deep_link": "myapp://sale/1",
+    });
+    let expected = [link("spring", spring), link("summer", json!({"ios_deep_link": "other://sale/2"}))];
+    for scheme in ["myapp", "myapp://"] {
+        let line = format!("--from branch --app-scheme {scheme} --id-prefix branch-");
+        assert_eq!(moved(&line, "branch.csv", &file), expected, "{scheme}");
+    }
+    // Without the scheme, a note says how to set it.
+    let double = service();
+    let dl = Dl::at(&double.url);
+    dl.file("branch.csv", &file);
+    let ran = dl.run("import --from branch branch.csv --check");
+    let note =
+        "note: 1 link has a deep link path without a scheme, which is not imported; --app-scheme sets the scheme";
+    assert!(ran.code == Some(0) && ran.says(note), "{ran}");
+    let long = format!("--id-prefix {}", "x".repeat(62));
+    for (flags, said) in [
+        ("--app-scheme 'my app'", "--app-scheme <SCHEME>': use the URI scheme of the app, such as myapp"),
+        ("--app-scheme ''", "--app-scheme"),
+        ("--app-scheme 1app", "--app-scheme <SCHEME>': use the URI scheme"),
+        ("--app-scheme myapp:", "--app-scheme <SCHEME>': use the URI scheme"),
+        ("--app-scheme https", "--app-scheme <SCHEME>': use the URI scheme"),
+        ("--app-scheme javascript", "--app-scheme <SCHEME>': deep links with this scheme are not allowed"),
+        ("--id-prefix _", "--id-prefix <PREFIX>': use at most 61 letters, digits and hyphens, beginning with a letter"),
+        ("--id-prefix=-x", "--id-prefix <PREFIX>': use at most 61"),
+        ("--id-prefix ''", "--id-prefix"),
+        (long.as_str(), "--id-prefix <PREFIX>': use at most 61"),
+    ] {
+        let ran = dl.run(&format!("import --from branch branch.csv --check {flags}"));
+        assert!(ran.fails(2).contains(said), "{flags}: {ran}");
+    }
+    let other = dl.run("import --from bitly branch.csv --check --app-scheme myapp");
+    assert!(other.fails(2).contains("--app-scheme is only for --from branch"), "{other}");
+    assert!(double.requests().is_empty());
+}

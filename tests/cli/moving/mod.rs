@@ -100,19 +100,19 @@ fn an_export_is_checked_planned_rejected_and_resumed_as_any_file() {
 /// What is done before the stop is not sent again, and what is read is the same.
 #[test]
 fn an_interrupted_import_of_an_export_is_resumed() {
-    for resume in ["imports resume RUN", "import --from bitly bitly.csv --sanitize-ids --last-segment"] {
+    for resume in ["imports resume RUN", "import --from bitly bitly.csv --sanitize-ids --last-segment --id-prefix b-"] {
         let (double, willing) = limited(100);
         let dl = Dl::at(&double.url);
         let rows: Vec<String> =
             (0..150).map(|at| format!("https://go.example.com/l/a_{at},https://example.com/{at}\n")).collect();
         dl.file("bitly.csv", &format!("Link,Destination URL\n{}", rows.concat()));
-        let ran = dl.run("import --from bitly bitly.csv --sanitize-ids --last-segment --concurrency 1");
+        let ran = dl.run("import --from bitly bitly.csv --sanitize-ids --last-segment --id-prefix b- --concurrency 1");
         let hint = ran.fails(7).lines().find(|line| line.contains("resume with:")).unwrap_or_default().to_owned();
-        for part in ["dl import --from bitly /", "--sanitize-ids", "--last-segment"] {
+        for part in ["dl import --from bitly /", "--sanitize-ids", "--last-segment", "--id-prefix b-"] {
             assert!(hint.contains(part), "{part}: {ran}");
         }
         let done = created(&double);
-        assert_eq!(done.len(), 100, "{ran}");
+        assert!(done.len() == 100 && done.iter().all(|id| id.starts_with("b-a-")), "{ran}");
         let (before, run) = (double.requests().len(), dl.run("imports list -o id").ok().trim().to_owned());
         willing.store(true, Ordering::SeqCst);
         let ran = dl.run(&resume.replace("RUN", &run));

@@ -170,6 +170,20 @@ impl FileOptions {
         self
     }
 
+    /// In an export of another service, puts this before each ID, so that IDs of two services cannot be the same. The paths of
+    /// the short links become aliases.
+    pub fn id_prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.reading.id_prefix = prefix.into();
+        self
+    }
+
+    /// In an export of Branch, the URI scheme of the app, such as `myapp`, for deep links that are only paths: they are
+    /// relative to it.
+    pub fn app_scheme(mut self, scheme: impl Into<String>) -> Self {
+        self.reading.app_scheme = Some(scheme.into());
+        self
+    }
+
     /// Keeps what another service's export says besides the fields of a link in the metadata: the date of creation,
     /// campaigns. Metadata is public.
     pub fn keep_details(mut self, keep: bool) -> Self {
@@ -237,7 +251,7 @@ impl FileOptions {
             map: map.collect::<Result<_, String>>()?,
             set: set.collect::<Result<_, String>>()?,
             ignore_unknown: self.ignore_unknown,
-            foreign: self.provider.map(|provider| Arc::new(Foreign::new(provider, self.reading))),
+            foreign: self.provider.map(|provider| Arc::new(Foreign::new(provider, self.reading.clone()))),
         };
         mapping.finish(Draft::new(&mapping.template)).map_err(|invalid| invalid.message)?;
         Ok(mapping)
@@ -344,7 +358,7 @@ impl RowSource for FileSource {
         ));
         if let Some(provider) = options.provider {
             // The same at any time.
-            let reading = Reading { now: None, ..options.reading };
+            let reading = Reading { now: None, ..options.reading.clone() };
             digest.update(format!("{provider:?} {reading:?}\n"));
         }
         let (mut reader, mut buffer) = (self.input.from(0), vec![0; HEAD]);

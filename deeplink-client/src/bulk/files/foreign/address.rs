@@ -131,7 +131,8 @@ impl Foreign {
         address.url.as_deref().filter(|_| is_root).map(host).filter(|host| !host.is_empty())
     }
 
-    /// The ID that the link gets, and what it was if characters were replaced or another is generated.
+    /// The ID that the link gets, and what it was if characters were replaced or another is generated. A generated one has no
+    /// prefix: it is derived from the whole short link.
     pub(super) fn id(
         &self,
         id: Option<&str>,
@@ -143,11 +144,13 @@ impl Foreign {
             notes.shortened += 1;
             last.clone_into(&mut id);
         }
-        if check_custom_id(&id).is_ok() {
-            return Ok((Some(id), None));
+        let prefixed = |id: &str| format!("{}{id}", self.reading.id_prefix);
+        let named = prefixed(&id);
+        if check_custom_id(&named).is_ok() {
+            return Ok((Some(named), None));
         }
-        let sanitized = sanitize(&id);
-        if self.reading.sanitize_ids && check_custom_id(&sanitized).is_ok() {
+        let sanitized = prefixed(&sanitize(&id));
+        if self.reading.sanitize_ids && sanitized != self.reading.id_prefix && check_custom_id(&sanitized).is_ok() {
             notes.sanitized += 1;
             return Ok((Some(sanitized), Some(id)));
         }
@@ -160,7 +163,7 @@ impl Foreign {
             return Err(Invalid::field(ErrorCode::InvalidCustomId, "custom_id", message));
         }
         // The general rules report it.
-        Ok((Some(id), None))
+        Ok((Some(named), None))
     }
 }
 

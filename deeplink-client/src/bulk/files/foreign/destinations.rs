@@ -1,5 +1,7 @@
 //! Where a link leads.
 
+use std::borrow::Cow;
+
 use deeplink_core::link::CreateLink;
 
 use super::super::cells::Draft;
@@ -8,9 +10,10 @@ use super::kept::Kept;
 use super::row::RowCells;
 use super::{Fault, ForeignNotes, Role, unplaced};
 
-/// Sets the destinations, and keeps those that have no field.
+/// Sets the destinations, and keeps those that have no field. `scheme` is that of deep links that are paths.
 pub(super) fn set(
     row: &RowCells<'_>,
+    scheme: Option<&str>,
     draft: &mut Draft,
     kept: &mut Kept,
     notes: &mut ForeignNotes,
@@ -20,20 +23,22 @@ pub(super) fn set(
     if let Some(url) = web(row, ios.has_app || android.has_app) {
         set(Field::WebUrl, url)?;
     }
-    let shared = row.text(&Role::AppPath);
-    let mut has_path = shared.is_some_and(|path| !is_absolute(path));
-    if let Some(path) = shared.filter(|_| has_path) {
-        kept.detail("imported_deep_link_path", path);
-    }
-    for platform in [ios, android] {
-        let path = row.text(&platform.path);
-        if let Some(path) = path.filter(|path| !is_absolute(path)) {
+    let mut has_path = false;
+    let mut in_app = |role: &Role, key: &str, kept: &mut Kept| {
+        let path = row.text(role)?;
+        let link = with_scheme(path, scheme);
+        if link.is_none() {
             has_path = true;
-            kept.detail(platform.path_key, path);
+            kept.detail(key, path);
         }
+        link
+    };
+    let shared = in_app(&Role::AppPath, "imported_deep_link_path", kept);
+    for platform in [ios, android] {
+        let own = in_app(&platform.path, platform.path_key, kept);
         let store = platform.store(row, kept);
-        if let Some(link) = platform.deep_link(row, path, shared) {
-            set(platform.deep_link_field, link)?;
+        if let Some(link) = platform.deep_link(row, own, shared.as_deref()) {
+            set(platform.deep_link_field, &link)?;
         }
         if let Some(store) = store {
             set(platform.store_field, &store)?;
@@ -122,15 +127,27 @@ impl Platform {
     }
 
     /// The deep link: the platform's own, that of both, or what opens the app that the row names.
-    fn deep_link<'a>(&self, row: &RowCells<'a>, path: Option<&'a str>, shared: Option<&'a str>) -> Option<&'a str> {
-        let own = path.filter(|path| is_absolute(path));
+    fn deep_link<'a>(
+        &self,
+        row: &RowCells<'a>,
+        own: Option<Cow<'a, str>>,
+        shared: Option<&'a str>,
+    ) -> Option<Cow<'a, str>> {
         let target = row.peek(&self.target).filter(|target| own.is_none() && !(self.is_store)(target));
         if target.is_some() {
             row.text(&self.target);
         }
         let app_link = || if self.has_app { row.text(&Role::AppLink) } else { None };
-        own.or(target).or(shared.filter(|path| is_absolute(path))).or_else(app_link)
+        own.or_else(|| target.or(shared).or_else(app_link).map(Cow::Borrowed))
     }
+}
+
+/// A deep link, if it has a scheme or gets one. A path follows `scheme://` as it is, as it does at the other service.
+fn with_scheme<'a>(path: &'a str, scheme: Option<&str>) -> Option<Cow<'a, str>> {
+    if is_absolute(path) {
+        return Some(Cow::Borrowed(path));
+    }
+    scheme.map(|scheme| Cow::Owned(format!("{scheme}://{path}")))
 }
 
 /// Whether a text has a scheme.

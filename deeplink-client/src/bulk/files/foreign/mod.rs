@@ -205,8 +205,12 @@ pub(super) struct Found {
 }
 
 /// The caller's choices.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Reading {
+    /// Goes before each ID.
+    pub(super) id_prefix: String,
+    /// The scheme of deep links that are paths.
+    pub(super) app_scheme: Option<String>,
     pub(super) sanitize_ids: bool,
     pub(super) replace_ids: bool,
     pub(super) last_segment: bool,
@@ -335,7 +339,7 @@ impl Foreign {
         if !aliases.is_empty() {
             draft.aliases(Some(aliases.iter().cloned().map(Alias::into_text).collect()));
         }
-        destinations::set(row, &mut draft, &mut kept, notes)?;
+        destinations::set(row, self.reading.app_scheme.as_deref(), &mut draft, &mut kept, notes)?;
         self.describe(row, &mut draft, notes)?;
         if let Some(clicks) = state::clicks(row) {
             draft.imported_clicks(Some(clicks));

@@ -45,6 +45,8 @@ fn the_digest_depends_on_how_an_export_is_read() {
         csv().replace_ids(true),
         csv().last_segment(true),
         csv().keep_details(true),
+        csv().id_prefix("csv-"),
+        csv().app_scheme("myapp"),
     ];
     for other in others {
         assert_ne!(digest(csv()), digest(other.clone()), "{other:?}");

@@ -265,6 +265,62 @@ fn a_deep_link_without_a_scheme_is_noted() {
 }
 
 #[test]
+fn a_path_in_the_app_gets_its_scheme() {
+    let head = "url,$deeplink_path,$ios_deeplink_path,$android_deeplink_path,$desktop_url\n";
+    let row = |cells: &str| {
+        let file = format!("{head}https://example.app.link/abc,{cells},https://example.com\n");
+        let (rows, notes) = noted(FileOptions::new().app_scheme("my-app").keep_details(true), Provider::Branch, &file);
+        assert!(
+            notes.paths == 0 && notes.ignored.is_empty() && !rows[0].contains("_path"),
+            "{cells}: {rows:?} {notes:?}"
+        );
+        let link: CreateLink = serde_json::from_str(&rows[0][6..]).expect("a link");
+        (link.ios_deep_link.unwrap_or_default(), link.android_deep_link.unwrap_or_default())
+    };
+    for (cells, ios, android) in [
+        ("sale/1,,", "my-app://sale/1", "my-app://sale/1"),
+        ("sale/1,sale/2,", "my-app://sale/2", "my-app://sale/1"),
+        ("sale/1,,open?id=a:b", "my-app://sale/1", "my-app://open?id=a:b"),
+        ("other://sale/1,,sale/2", "other://sale/1", "my-app://sale/2"),
+        ("https://example.com/app,,", "https://example.com/app", "https://example.com/app"),
+        ("/sale/1,,", "my-app:///sale/1", "my-app:///sale/1"),
+        (",,", "", ""),
+    ] {
+        assert_eq!(row(cells), (ios.to_owned(), android.to_owned()), "{cells}");
+    }
+}
+
+#[test]
+fn a_prefix_goes_before_each_id_and_the_short_link_is_an_alias() {
+    let long = "x".repeat(61);
+    let file = format!(
+        "Short link,Destination URL\nhttps://go.example.com/spring,https://example.com/1\n\
+         https://go.example.com/ab,https://example.com/2\nhttps://go.example.com/l/a_b,https://example.com/3\n\
+         https://go.example.com/docs,https://example.com/4\nhttps://go.example.com/{long},https://example.com/5\n\
+         https://go.example.com/_,https://example.com/6\n"
+    );
+    let read = |options: FileOptions| -> Vec<String> {
+        let (rows, _) = noted(options.id_prefix("dub-").last_segment(true), Provider::Dub, &file);
+        let word = |row: &String| row.split(' ').nth(1).unwrap_or_default().to_owned();
+        let aliases =
+            |row: &String| row.split_once("\"aliases\":").map_or(String::new(), |(_, list)| format!(" {list}"));
+        rows.iter().map(|row| format!("{}{}", word(row), aliases(row))).collect()
+    };
+    let shared = [r#"dub-spring ["spring"]}"#, r#"dub-ab ["ab"]}"#];
+    let long_id = format!(r#"dub-{long} ["{long}"]}}"#);
+    // What has no allowed ID is reported with its prefix; a reserved word is none with a prefix, but no alias either.
+    let plain = read(FileOptions::new());
+    assert_eq!(plain[..2], shared);
+    assert_eq!(plain[2..], [r#"dub-a_b ["l/a_b"]}"#, "dub-docs", long_id.as_str(), r#"dub-_ ["_"]}"#]);
+    let sanitized = read(FileOptions::new().sanitize_ids(true));
+    assert_eq!(sanitized[..4], [shared[0], shared[1], r#"dub-a-b ["l/a_b"]}"#, "dub-docs"]);
+    assert_eq!(sanitized[5], r#"dub-_ ["_"]}"#, "the prefix alone is no ID");
+    let generated = read(FileOptions::new().replace_ids(true));
+    assert_eq!(generated[..2], shared);
+    assert_eq!((&*generated[2], &generated[4]), (r#"- ["l/a_b"]}"#, &format!(r#"- ["{long}"]}}"#)));
+}
+
+#[test]
 fn domains_are_no_links_and_full_pages_are_noted() {
     let link = |key: &str, url: &str| format!(r#"{{"domain": "go.example.com", "key": "{key}", "url": "{url}"}}"#);
     let (rows, notes) = plain(
