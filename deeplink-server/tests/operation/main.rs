@@ -2,6 +2,7 @@
 
 mod billing;
 mod commands;
+mod imports;
 mod lifecycle;
 mod logos;
 mod network;
