@@ -66,6 +66,42 @@ fn r12_a_takedown_stays_whatever_its_tenant_does() {
     server.stop();
 }
 
+/// R12: what people report is the address that they saw, so a link can be named by any of its aliases.
+#[test]
+fn r12_a_link_is_taken_down_by_its_alias() {
+    let home = Home::new();
+    let server = home.serve();
+    let (key, other) = (home.key("mallory@example.com"), home.key("other@example.com"));
+    let does = |path: &str, key: &str, body: &Value| outcome(&server, "POST", path, key, body);
+    for (key, domain) in [(&key, "shop.localhost"), (&other, "other.localhost")] {
+        assert_eq!(does("/v1/domains", key, &json!({"domain": domain})), (201, String::new()));
+    }
+    let bait = json!({"custom_id": "bait", "web_url": X, "aliases": ["l/old_bait", "OldBait", "caf%C3%A9"]});
+    assert_eq!(does("/v1/links", &key, &bait), (201, String::new()));
+    let names = ["l/old_bait", "/OldBait", "caf%C3%A9", "café"];
+    for (name, (word, status)) in
+        names.into_iter().zip([("flag", 200), ("enable", 302), ("disable", 410), ("enable", 302)])
+    {
+        let told = home.ok(&["link", word, name, "--reason", "phishing"]);
+        assert!(told.starts_with("link bait in account "), "{name}: {told}");
+        eventually_blocking("the link has its status", PATIENCE, || server.tap("bait") == status);
+    }
+    // Of two accounts with this alias, the operator chooses one.
+    let shop = json!({"custom_id": "shop", "web_url": "https://shop.example.com/", "aliases": ["OldBait"]});
+    assert_eq!(does("/v1/links", &other, &shop), (201, String::new()));
+    let several = home.run(&["link", "flag", "OldBait", "--reason", "phishing"]);
+    assert!(several.code == Some(1) && several.stderr.contains("choose one with --tenant"), "{several:?}");
+    let tenants: Vec<&str> = several.stderr.lines().map(str::trim).filter(|line| line.starts_with("tnt")).collect();
+    assert_eq!(tenants.len(), 2, "{several:?}");
+    let told: Vec<String> = tenants
+        .iter()
+        .map(|tenant| home.ok(&["link", "flag", "OldBait", "--reason", "x", "--tenant", tenant]))
+        .collect();
+    assert!(["link bait ", "link shop "].iter().all(|link| told.iter().any(|told| told.starts_with(link))), "{told:?}");
+    eventually_blocking("the notices show", PATIENCE, || server.tap("bait") == 200 && server.tap("shop") == 200);
+    server.stop();
+}
+
 /// R12: the owner's switch is another one. It does not lift a takedown, and works again as it was set once that is lifted.
 #[test]
 fn r12_the_owners_switch_does_not_lift_a_takedown() {
