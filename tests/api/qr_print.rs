@@ -4,6 +4,9 @@ use crate::outbound::png;
 use crate::qr_logos::upload;
 use deeplink_testing::spawn;
 
+/// Part of the image of the uploaded logo, in both formats.
+const LOGO: &[u8] = b"/Width 60 /Height 40 ";
+
 #[tokio::test]
 async fn codes_come_as_pdf_and_eps() {
     let world = spawn().await;
@@ -24,6 +27,8 @@ async fn codes_come_as_pdf_and_eps() {
             );
             assert!(reply.body.starts_with(start.as_bytes()) && reply.body.ends_with(end.as_bytes()), "{path}");
             assert_eq!(world.a.get(&path).await.body, reply.body, "{path}");
+            let has_logo = reply.body.windows(LOGO.len()).any(|part| part == LOGO);
+            assert_eq!(has_logo, query.contains("logo"), "{path}");
         }
     }
     let small = world.a.get("/v1/links/spring-42/qr.pdf?size=12").await;

@@ -40,6 +40,14 @@ fn g3_codes_with_a_logo_are_read_from_their_svg() {
 }
 
 #[test]
+fn g3_codes_with_a_logo_are_read_from_their_pdf_or_eps() {
+    let formats = [QrFormat::Pdf, QrFormat::Eps].into_iter().cycle();
+    let others = cases().into_iter().skip(4).step_by(8).zip(formats);
+    let cases: Vec<_> = others.map(|(case, format)| Case { format, ..case }).collect();
+    each_is_read(&cases, rxing).is_perfect(&format!("another eighth of the sample {SEED}"));
+}
+
+#[test]
 fn g3_square_frames_around_a_logo_are_read_by_the_second_reader() {
     let mut cases = cases();
     cases.retain(|case| case.style().corner_square_type == CornerSquareType::Square);
