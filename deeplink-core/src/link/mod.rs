@@ -26,8 +26,7 @@ use crate::words::{reply, shown_link, words};
 pub(crate) use alias::of_many as alias_of_many;
 pub use alias::{
     Alias, MAX_ALIAS, MAX_ALIASES, canonical as canonical_path, check_not_own, decoded, field_of as alias_field,
-    name_in_path,
-    set_of as alias_set,
+    name_in_path, set_of as alias_set,
 };
 pub use create::{CreateLink, NewLink};
 pub use description::{

@@ -125,6 +125,10 @@ fn print_usage(message: &clap::Error) -> ExitCode {
     ExitCode::from(u8::try_from(message.exit_code()).unwrap_or(2))
 }
 
+/// Tasks that a thread runs before it looks for events of the network again: connections that pipeline requests are always
+/// ready, and each may answer several before the next task runs.
+const TASKS_BETWEEN_EVENTS: u32 = 8;
+
 fn run(cli: Cli) -> Result<(), Failure> {
     let environment = Environment::of_process()?;
     if let Some(Command::Openapi) = cli.command {
@@ -136,7 +140,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
     for warning in environment.unknown() {
         tracing::warn!("{warning}");
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().event_interval(TASKS_BETWEEN_EVENTS).build();
     let runtime = runtime.map_err(|error| Failure::Refused(format!("cannot start the async runtime: {error}")))?;
     let clock = Clock::system();
     let outcome = runtime.block_on(async {

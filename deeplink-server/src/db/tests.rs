@@ -458,3 +458,21 @@ async fn a_taken_id_is_found_without_a_scan() {
         assert!(scans.is_empty() && plan.iter().any(|step| step.3.contains("links_claim")), "{plan:?}");
     }
 }
+
+/// R2: a change of a few links does not read all links of their account.
+#[tokio::test]
+async fn r2_links_are_found_by_their_ids() {
+    let scratch = Scratch::new().await;
+    if !scratch.db.is_sqlite() {
+        // PostgreSQL knows how many links an account has.
+        return;
+    }
+    for statement in ["UPDATE links SET updated_at = $2", "SELECT link_id, position FROM links"] {
+        let sql = format!("EXPLAIN QUERY PLAN {statement} WHERE {} ('one', 'two')", links::WITH_IDS);
+        let mut reader = scratch.db.read().await.expect("a reader");
+        let plan: Vec<(i64, i64, i64, String)> =
+            on!(&mut reader.conn(), c => sqlx::query_as(AssertSqlSafe(sql)).fetch_all(c).await).expect("a plan");
+        let steps: Vec<&str> = plan.iter().map(|step| step.3.as_str()).collect();
+        assert!(steps[0].contains("(tenant_id=? AND link_id=?)"), "{statement}: {steps:?}");
+    }
+}

@@ -206,69 +206,6 @@ async fn each_rule_has_its_code_and_field() {
     assert_eq!(world.db.number("SELECT CAST(count(*) AS BIGINT) FROM links").await, 1, "nothing was stored");
 }
 
-<<<<<<< HEAD:tests/api/aliases.rs
-/// IDs and aliases share one namespace, which a unique index settles.
-#[tokio::test]
-async fn a_name_has_one_link() {
-    let world = spawn_with_domain().await;
-    world.a.make_of(&link("one", &["old", "l/old", "o_d"])).await;
-    world.a.make("two").await;
-    let taken = "409 alias_taken aliases";
-    for alias in ["two", "old", "/l/old", "o_d"] {
-        assert_eq!(world.a.post("/v1/links", &link("new", &["free", alias])).await.outcome(), taken, "{alias}");
-        assert_eq!(set(&world.a, "two", &json!(["free"])).await.status, 200);
-        if alias != "two" {
-            assert_eq!(set(&world.a, "two", &json!(["free", alias])).await.outcome(), taken, "{alias}");
-        }
-        assert_eq!(shown(&world.a, "two").await, json!(["free"]), "nothing of a refused change is stored");
-        assert_eq!(set(&world.a, "two", &json!(null)).await.status, 200);
-    }
-    assert_eq!(world.a.post("/v1/links", &link("old", &[])).await.outcome(), "409 link_id_taken custom_id");
-    // The error and a search say which link has it.
-    for (alias, said) in [("l/old", "already leads to the link \"one\""), ("two", "is the ID of a link")] {
-        let refused = world.a.post("/v1/links", &link("new", &[alias])).await;
-        assert!(refused.text().replace("\\\"", "\"").contains(said), "{}", refused.text());
-    }
-    for (text, found) in [("l/old", 1), ("O_D", 1), ("l/none", 0)] {
-        let listed = world.a.get(&format!("/v1/links?q={text}")).await.json();
-        assert_eq!(listed["links"].as_array().map(Vec::len), Some(found), "{text}");
-        assert!(found == 0 || listed["links"][0]["link_id"] == "one", "{listed}");
-    }
-    // No chains, no circles.
-    assert_eq!(set(&world.a, "two", &json!(["one"])).await.outcome(), taken);
-    let rows =
-        json!({"links": [link("three", &["four"]), link("four", &[]), link("five", &["old"]), link("six", &["x1"])]});
-    let refused = world.a.post("/v1/links/bulk", &rows).await;
-    let errors = refused.json()["errors"].clone();
-    let errors: Vec<_> = errors.as_array().expect("errors").iter().map(|row| (&row["index"], &row["code"])).collect();
-    assert_eq!(errors, [(&json!(0), &json!("alias_taken")), (&json!(2), &json!("alias_taken"))], "{}", refused.text());
-    // Of two rows with one alias, the second is refused, and not by the ID that the first would have got.
-    let rows = json!({"links": [{"aliases": ["fresh"]}, {"aliases": ["y1", "/fresh"]}, {"aliases": ["z1", "z1"]}]});
-    let refused = world.a.post("/v1/links/bulk", &rows).await.json();
-    let message = "duplicate alias \"fresh\" in this batch";
-    let expected =
-        json!({"index": 1, "code": "alias_taken", "field": "aliases[1]", "message": message, "custom_id": null});
-    assert_eq!(refused["errors"], json!([expected]));
-    // Taken IDs and taken aliases are listed at once.
-    let rows = json!({"links": [link("five", &["old"]), link("one", &["l/old"]), link("six", &[])]});
-    let refused = world.a.post("/v1/links/bulk", &rows).await.json();
-    let errors: Vec<_> = refused["errors"].as_array().expect("errors").iter().map(|row| row["code"].clone()).collect();
-    assert_eq!(errors, ["alias_taken", "link_id_taken"], "{refused}");
-    assert_eq!(world.a.get("/v1/links").await.json()["links"].as_array().map(Vec::len), Some(2), "all or nothing");
-
-    // Other accounts have names of their own.
-    world.own_domain(&world.b, "b.example.net", Role::Primary).await;
-    world.b.make_of(&link("one", &["old", "l/old"])).await;
-    assert_eq!(open(&world.nobody, "b.example.net", "/l/old").await, "302 https://example.com/one");
-    assert_eq!(open(&world.nobody, "localhost", "/r/old").await, "404", "neither's");
-    assert_eq!(open(&world.nobody, "b.example.net", "/two").await, "404");
-    assert_eq!(open(&world.nobody, "b.example.net", "/o_d").await, "404", "A's alias is none on B's host");
-    world.a.delete("/v1/links/one").await;
-    assert_eq!(open(&world.nobody, "b.example.net", "/old").await, "302 https://example.com/one");
-}
-
-=======
->>>>>>> 8f7acf2f (aliases: name the index of a taken alias in errors):tests/api/aliases/mod.rs
 /// Aliases work on an account's own domain only, so one without a domain is told to add it.
 #[tokio::test]
 async fn without_a_domain_there_are_no_aliases() {

@@ -9,6 +9,7 @@ use deeplink_core::id::TenantId;
 use deeplink_core::zone::Day;
 use sqlx::AssertSqlSafe;
 
+use super::links::WITH_IDS;
 use super::sets::{padded, padded_length, placeholders};
 use super::tenants::is_account;
 use super::{Conn, DbError, on};
@@ -155,10 +156,7 @@ pub(crate) async fn positions(
     let Some(last) = link_ids.last() else { return Ok(BTreeMap::new()) };
     // Padded like a set of numbers.
     let size = padded_length(link_ids.len());
-    let sql = format!(
-        "SELECT link_id, position FROM links WHERE tenant_id = $1 AND deleted_at IS NULL AND link_id IN ({})",
-        placeholders(2, size)
-    );
+    let sql = format!("SELECT link_id, position FROM links WHERE {WITH_IDS} ({})", placeholders(2, size));
     let found: Vec<(String, i64)> = on!(db, c => {
         let mut query = sqlx::query_as(AssertSqlSafe(sql)).bind(tenant.as_str());
         for id in link_ids.iter().chain(std::iter::repeat_n(last, size - link_ids.len())) {
