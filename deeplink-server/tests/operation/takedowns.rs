@@ -261,7 +261,7 @@ fn a_link_is_taken_down_by_the_url_that_was_reported() {
     ] {
         let told = home.ok(&["link", "flag", named, "--reason", "phishing"]);
         assert!(told.starts_with(&format!("link {id} in account tnt_")) && told.contains(url), "{named}: {told}");
-        assert_eq!(told.contains("http://shop.localhost"), key == &other, "{named}: {told}");
+        assert_eq!(told.contains("http://shop.localhost"), *key == other, "{named}: {told}");
         assert_eq!(status(key, id), "flagged", "{named}");
         let others = [(&holder, "promo"), (&other, "promo"), (&other, "sale"), (&holder, "spring")];
         for (key, id) in others.into_iter().filter(|one| *one != (key, id)) {
