@@ -4,6 +4,8 @@
 use serde_json::{Value, json};
 
 use super::moved;
+use crate::import::service;
+use deeplink_testing::dl::Dl;
 
 /// The columns of a recent file. Bitly does not document them.
 pub(super) const BITLY: &str = "\

@@ -159,7 +159,7 @@ impl Fetch {
             Err(why) => format!("something else than a list of links: {why}"),
         };
         let failure = Failure::new(Exit::Failure, format!("{} returned {what}", self.api.label()));
-        Err(failure.code("unexpected_answer").hint(self.next_step(read)).into())
+        Err(failure.code("unexpected_answer").hint(Self::next_step(read)).into())
     }
 
     fn failure(&self, ctx: &Context, error: &Error, said: Option<&str>, read: &Record) -> Stop {
@@ -180,17 +180,17 @@ impl Fetch {
                 if is_elsewhere && read.pages == 0 {
                     format!("check --from-url; dl asked {}, and does not follow redirects", self.base)
                 } else {
-                    self.next_step(read)
+                    Self::next_step(read)
                 }
             }
             None if error.kind() == Kind::Connect && read.pages == 0 => "check --from-url and the network".to_owned(),
-            None => self.next_step(read),
+            None => Self::next_step(read),
         };
         failure.hint = Some(hint);
         failure.into()
     }
 
-    fn next_step(&self, read: &Record) -> String {
+    fn next_step(read: &Record) -> String {
         if read.pages == 0 {
             return "try again later".to_owned();
         }
