@@ -50,7 +50,7 @@ impl Fetch {
     pub(crate) async fn new(ctx: &Context, api: Api, key_file: &Path, url: Option<BaseUrl>) -> Outcome<Self> {
         let usual = || api.url().and_then(|url| url.parse().ok());
         let Some(base) = url.or_else(usual) else {
-            let what = format!("{} has no common API: give the URL of your server", api.label());
+            let what = format!("{} requires --from-url, the URL of your server", api.label());
             return Err(Failure::usage(what).hint("for example --from-url https://go.example.com").into());
         };
         let whence = if is_stdin(key_file) { "stdin".to_owned() } else { key_file.display().to_string() };
@@ -156,10 +156,10 @@ impl Fetch {
         let what = match page {
             Ok(page) if page.next.as_ref() != Some(cursor) => return Ok(page),
             Ok(_) => "the same page twice".to_owned(),
-            Err(why) => format!("something else than a list of links: {why}"),
+            Err(why) => format!("something other than a list of links: {why}"),
         };
         let failure = Failure::new(Exit::Failure, format!("{} returned {what}", self.api.label()));
-        Err(failure.code("unexpected_answer").hint(Self::next_step(read)).into())
+        Err(failure.code("unexpected_answer").hint(next_step(read)).into())
     }
 
     fn failure(&self, ctx: &Context, error: &Error, said: Option<&str>, read: &Record) -> Stop {
@@ -180,27 +180,27 @@ impl Fetch {
                 if is_elsewhere && read.pages == 0 {
                     format!("check --from-url; dl asked {}, and does not follow redirects", self.base)
                 } else {
-                    Self::next_step(read)
+                    next_step(read)
                 }
             }
             None if error.kind() == Kind::Connect && read.pages == 0 => "check --from-url and the network".to_owned(),
-            None => Self::next_step(read),
+            None => next_step(read),
         };
         failure.hint = Some(hint);
         failure.into()
     }
+}
 
-    fn next_step(read: &Record) -> String {
-        if read.pages == 0 {
-            return "try again later".to_owned();
-        }
-        format!("to resume after {}, run the same command again; --restart reads everything again", extent(read))
+fn next_step(read: &Record) -> String {
+    if read.pages == 0 {
+        return "try again later".to_owned();
     }
+    format!("to resume after {}, run the same command again; --restart reads everything again", extent(read))
 }
 
 /// Whether a file is one that [`Fetch::run`] wrote.
 pub(super) fn is_fetched(ctx: &Context, file: &Path) -> bool {
-    std::path::absolute(ctx.dirs.reads()).is_ok_and(|dir| file.parent() == Some(&dir))
+    std::path::absolute(ctx.dirs.reads()).is_ok_and(|dir| file.parent() == Some(dir.as_path()))
 }
 
 /// Removes such a file once its links have been sent.
