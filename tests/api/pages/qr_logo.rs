@@ -93,10 +93,16 @@ async fn what_is_no_logo_is_refused_beside_its_field() {
             "This is not a PNG, JPEG or WebP image.",
         ),
         ("acme", Some(&image[..40]), 400, "file", "This is not a PNG, JPEG or WebP image."),
-        ("acme", Some(&large), 400, "file", "Must be at most 512 KiB."),
-        ("acme", Some(&huge), 400, "file", "Must be at most 512 KiB."),
-        ("", Some(&image), 400, "name", "This field is required."),
-        ("Acme", Some(&image), 400, "name", "A logo&#39;s name must be 1 to 40 lowercase letters, digits and hyphens."),
+        ("acme", Some(&large[..]), 400, "file", "Must be at most 512 KiB."),
+        ("acme", Some(&huge[..]), 400, "file", "Must be at most 512 KiB."),
+        ("", Some(&image[..]), 400, "name", "This field is required."),
+        (
+            "Acme",
+            Some(&image[..]),
+            400,
+            "name",
+            "A logo&#39;s name must be 1 to 40 lowercase letters, digits and hyphens.",
+        ),
     ] {
         let refused = post(&visitor, &[("qr.dotType", "classy"), ("name", name)], file).await;
         let page = refused.text();
