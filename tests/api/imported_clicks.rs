@@ -110,7 +110,7 @@ async fn a_count_is_restored_from_the_history() {
 #[tokio::test]
 async fn no_report_adds_a_count_to_clicks() {
     let world = spawn().await;
-    world.a.make_of(&json!({"custom_id": "promo", "imported_clicks": 1_234})).await;
+    world.a.make_of(&json!({"custom_id": "promo", "web_url": "https://example.com/", "imported_clicks": 1_234})).await;
     world.a.make("other").await;
     assert_eq!(world.nobody.tap("promo").await.status, 302);
     let ask = async |query: &str| world.a.get(&format!("/v1/analytics/stats{query}")).await.json();

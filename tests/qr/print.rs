@@ -6,16 +6,8 @@ use std::io::{Cursor, Read as _};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use deeplink_core::qr::QrFormat;
-use deeplink_core::secret::Random;
 use flate2::read::ZlibDecoder;
 use image::{ImageFormat, RgbImage};
-
-use crate::cases::{Case, Edge, sample};
-use crate::logos::Artwork;
-use crate::pictures::in_colour;
-use crate::readers::each;
-
-const SEED: u64 = 20_260_709;
 
 /// The drawing of a file, `size` pixels wide.
 pub(crate) fn as_svg(file: &[u8], format: QrFormat, size: u32) -> String {
@@ -145,26 +137,4 @@ fn from_ascii85(text: &str) -> Vec<u8> {
         bytes.extend(&word(&digits)[..count]);
     }
     bytes
-}
-
-/// The mean difference of a channel is below 0.4%, also with a logo: it is in its place, and not upside down.
-#[test]
-fn what_is_printed_is_the_same_picture_as_the_svg() {
-    let formats = [QrFormat::Pdf, QrFormat::Eps].into_iter().cycle();
-    let artworks = Artwork::lettered().into_iter().cycle();
-    let samples = sample(48, &mut Random::seeded(SEED)).into_iter().zip(formats).zip(artworks).zip(0..);
-    let cases = samples.map(|(((case, format), artwork), at)| {
-        let case = if at % 3 == 0 { case } else { case.with_artwork(artwork) };
-        Case { format, ..case.sized(Edge::Modules(6)) }
-    });
-    let outcome = each(&cases.collect::<Vec<_>>(), |case| {
-        let printed = in_colour(case).swap_remove(0);
-        let svg = in_colour(&Case { format: QrFormat::Svg, ..case.clone() }).swap_remove(0);
-        assert_eq!(printed.dimensions(), svg.dimensions(), "{case}");
-        let pairs = printed.as_raw().iter().zip(svg.as_raw());
-        let sum: u64 = pairs.map(|(one, other)| u64::from(one.abs_diff(*other))).sum();
-        let mean = sum * 1_000 / u64::try_from(svg.as_raw().len()).expect("few");
-        if mean < 1_000 { Ok(()) } else { Err(format!("{case}: {mean} thousandths")) }
-    });
-    outcome.is_perfect("print against SVG");
 }
