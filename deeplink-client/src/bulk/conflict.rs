@@ -105,11 +105,11 @@ impl Comparer {
         let link = self.client.links().get(&row.id).await?;
         let found = self.compared(Content::found(&link));
         let mut differences = content.differences(&found);
-        // A file from before there were aliases must not take any from printed links, nor the starting count.
-        let (has_aliases, has_clicks) = (row.template.link().aliases.is_some(), wanted.imported_clicks.is_some());
+        // A file from before there were aliases must not take any from printed links, nor their designs or starting counts.
         differences.retain(|difference| match difference.field {
-            "aliases" => has_aliases,
-            IMPORTED_CLICKS => has_clicks,
+            "aliases" => !wanted.aliases.is_empty(),
+            "qr" => wanted.qr.is_some(),
+            IMPORTED_CLICKS => wanted.imported_clicks.is_some(),
             _ => true,
         });
         if differences.len() == 1

@@ -1,6 +1,7 @@
 //! Ids in use, refusals, and what they do to a run.
 
 use deeplink_core::error::ErrorCode;
+use deeplink_core::qr::QrOptions;
 
 use super::*;
 
@@ -118,18 +119,24 @@ async fn another_affiliate_cannot_be_updated_away() {
     assert_eq!(statuses(&outcomes), [("rejected", 1)].into());
 }
 
-/// A file from before there were aliases does not take any from printed links.
+/// A file from before there were aliases and designs does not take any from printed links.
 #[tokio::test]
-async fn a_row_without_aliases_keeps_those_of_the_link() {
+async fn a_row_without_aliases_and_a_design_keeps_those_of_the_link() {
     let model = Model::new();
     let link = || CreateLink::new().custom_id("abc").web_url("https://example.com/1");
-    import(model.client().bulk_import(MemorySource::links("rows", [link().aliases(["old"])]))).await;
-    for (row, expected) in [(link(), "existed"), (link().web_url("https://example.com/2"), "updated")] {
+    let printed = link().aliases(["old"]).qr(QrOptions::new().size(300_u32));
+    import(model.client().bulk_import(MemorySource::links("rows", [printed]))).await;
+    let other = link().web_url("https://example.com/2");
+    // An export says that a link has no aliases.
+    for (row, expected) in [(link(), "existed"), (link().aliases([""; 0]), "existed"), (other, "updated")] {
         let source = MemorySource::links("rows", [row]);
         let (outcomes, _) = import(model.client().bulk_import(source).on_conflict(OnConflict::Update)).await;
         assert_eq!(statuses(&outcomes), [(expected, 1)].into());
     }
-    model.edit(|state| assert_eq!(state.links["abc"].aliases, ["old"]));
+    model.edit(|state| {
+        let link = &state.links["abc"];
+        assert_eq!((link.aliases.as_slice(), link.qr.is_some()), (&["old".to_owned()][..], true));
+    });
 }
 
 #[tokio::test]
