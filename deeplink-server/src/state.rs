@@ -87,6 +87,9 @@ pub(crate) struct App {
     pub(crate) dns: Dns,
     /// Limits DNS lookups that a request waits for.
     pub(crate) lookups: Arc<ShareLimit>,
+    /// Batches that are parsed and checked: each takes some milliseconds of a thread, and those that arrive together would
+    /// take them from everybody.
+    batches: Arc<ShareLimit>,
     /// Limits lists and reports; a tenant may have half of them.
     pub(crate) reports: Arc<ShareLimit>,
     /// Lets one of a tenant's affiliates at a time wait for the tenant's reports.
@@ -174,6 +177,8 @@ const LOOKUPS_RESERVE: usize = 256;
 const MAX_WAITING_LOOKUPS: usize = 24;
 /// How long a request waits for other lookups.
 const LOOKUP_WAIT: Duration = Duration::from_secs(2);
+/// Batches of one account that may wait to be parsed.
+const MAX_WAITING_BATCHES: usize = 256;
 /// How long a request waits for its tenant's other calls to Stripe.
 const PAYER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Requests of one tenant that may wait to call Stripe.
@@ -187,6 +192,12 @@ pub(crate) struct HeldReports {
 
 fn lookups() -> Arc<ShareLimit> {
     ShareLimit::with_reserve(MAX_LOOKUPS, MAX_LOOKUPS_PER_SHARE, LOOKUPS_RESERVE, MAX_LOOKUPS)
+}
+
+/// Half of the threads are left to requests that take less.
+fn batches() -> Arc<ShareLimit> {
+    let at_once = std::thread::available_parallelism().map_or(1, |cores| cores.get().div_ceil(2));
+    ShareLimit::new(at_once, at_once)
 }
 
 fn share_is_used_up() -> ApiError {
@@ -248,6 +259,14 @@ impl App {
         })
     }
 
+    /// A permit to parse and to check a batch, as soon as the account's turn comes; 503 `overloaded` if too many of its batches
+    /// wait.
+    pub(crate) async fn batch_permit(&self, turn: Turn) -> Result<Permit, ApiError> {
+        const FULL: &str = "this account is sending too many batches at once; try again in a second";
+        let permit = self.batches.acquire(turn, MAX_WAITING_BATCHES);
+        Ok(permit.ok_or(ApiError::Plain(ErrorCode::Overloaded, FULL))?.await)
+    }
+
     /// A permit for a DNS lookup that a request waits for, within two seconds. Otherwise 503 `overloaded` says whose are
     /// used up.
     pub(crate) async fn dns_permit(&self, share: Share) -> Result<Permit, ApiError> {
@@ -296,6 +315,7 @@ impl App {
             codes: Codes::new(),
             dns: Dns::new(config.dns_server),
             lookups: lookups(),
+            batches: batches(),
             reports: ShareLimit::with_reserve(db.max_reports(), db.max_reports() / 2, 0, db.max_reports() / 2),
             affiliate_reports: ShareLimit::new(1_024, 1),
             providers: Providers::new(&config, &public_url),
@@ -520,6 +540,30 @@ mod tests {
         let others: Vec<_> = (96..1_096).filter_map(|number| lookups.try_acquire(share(number))).collect();
         assert_eq!(others.len(), LOOKUPS_RESERVE);
         drop((held, others));
+    }
+
+    /// R2: an account's batches wait for each other to be parsed, up to a limit, and another account's comes next.
+    #[tokio::test]
+    async fn r2_batches_are_parsed_in_turns() {
+        let home = tempfile::tempdir().expect("a directory");
+        let config = crate::config::Config::for_tests(home.path());
+        let clock = Clock::fixed(Timestamp::from_millis(1_795_167_000_000));
+        let running = crate::start::start(config, clock).await.expect("the server starts");
+        let app = running.app();
+        let turn = |number: usize| Turn::from(Share::Wallet(number.to_string()));
+        let mut held: Vec<_> = std::iter::from_fn(|| app.batches.try_acquire(Share::Wallet("0".into()))).collect();
+        let mut own: Vec<_> = (0..MAX_WAITING_BATCHES).map(|_| app.batch_permit(turn(1)).boxed()).collect();
+        assert!(own.iter_mut().all(|waiting| waiting.now_or_never().is_none()));
+        let refused = app.batch_permit(turn(1)).now_or_never();
+        assert!(matches!(refused, Some(Err(ApiError::Plain(ErrorCode::Overloaded, _)))));
+        let mut other = app.batch_permit(turn(2)).boxed();
+        assert!((&mut other).now_or_never().is_none(), "it waits");
+        held.pop();
+        let first = (&mut own[0]).now_or_never();
+        let is_others = (&mut other).now_or_never().is_some();
+        assert!(first.is_some() != is_others, "one of them has its turn");
+        drop(first);
+        assert!(is_others || other.now_or_never().is_some(), "the other account is next");
     }
 
     proptest::proptest! {

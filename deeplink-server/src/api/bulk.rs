@@ -20,7 +20,6 @@ use crate::db::{Conn, affiliates, domains, tenants};
 use crate::error::ApiError;
 use crate::http::auth::LinkWriter;
 use crate::http::documented::{AnyKey, IdempotencyKey, KeyedBody};
-use crate::http::extract::BULK_BODY_LIMIT;
 use crate::http::once::{Answer, Once, Outcome, Work, created, to_json};
 use crate::state::Shared;
 
@@ -45,9 +44,10 @@ pub(crate) async fn create(
     LinkWriter(caller): LinkWriter,
     request: Request,
 ) -> Result<Answer<BulkCreated>, ApiError> {
-    let (once, asked) = Once::json::<BulkCreate>(request, &caller, BULK_BODY_LIMIT).await?;
+    let (once, asked, permit) = Once::batch::<BulkCreate>(&app, request, &caller).await?;
     let asked_aliases = asked.links.iter().flatten().map(|link| link.aliases.clone().unwrap_or_default()).collect();
     let judged = judged(&caller, asked)?;
+    drop(permit);
     let (tenant, aliases) = (caller.tenant.clone(), aliases_in(&judged.batch));
     let work = Create { app: Arc::clone(&app), caller, judged, asked_aliases, now: app.clock.now() };
     let answer = app.once(once.of_rows(work.judged.batch.len()), work).await?;

@@ -17,12 +17,13 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 
-use super::extract::{json_body, parse};
+use super::extract::{BULK_BODY_LIMIT, json_body, parse};
 use crate::caller::{Actor, Caller, Charge};
 use crate::db::replies::{self, Claim, Reply, SEALED};
 use crate::db::{Conn, DbError};
 use crate::error::ApiError;
 use crate::shares::Turn;
+use crate::shares::limit::Permit;
 use crate::state::{App, Shared};
 use crate::vault::Vault;
 
@@ -151,10 +152,31 @@ impl Once {
         caller: &Caller,
         limit: usize,
     ) -> Result<(Self, T), ApiError> {
+        let (once, asked, ()) = Self::json_after(request, caller, limit, async { Ok(()) }).await?;
+        Ok((once, asked))
+    }
+
+    /// The same for a batch, with the permit to parse and to check it.
+    pub(crate) async fn batch<T: DeserializeOwned>(
+        app: &App,
+        request: Request,
+        caller: &Caller,
+    ) -> Result<(Self, T, Permit), ApiError> {
+        Self::json_after(request, caller, BULK_BODY_LIMIT, app.batch_permit(caller.turn())).await
+    }
+
+    /// Parses the body once `permit` is there.
+    async fn json_after<T: DeserializeOwned, P>(
+        request: Request,
+        caller: &Caller,
+        limit: usize,
+        permit: impl Future<Output = Result<P, ApiError>>,
+    ) -> Result<(Self, T, P), ApiError> {
         let (headers, path) = (request.headers().clone(), request.uri().path().to_owned());
         let method = request.method().clone();
         let body = json_body(request, limit).await?;
-        Ok((Self::of(&method, &headers, caller, &path, &body)?, parse(&body)?))
+        let permit = permit.await?;
+        Ok((Self::of(&method, &headers, caller, &path, &body)?, parse(&body)?, permit))
     }
 
     /// Reads the key of a POST, and the payment.

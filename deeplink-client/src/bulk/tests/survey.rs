@@ -59,7 +59,7 @@ async fn duplicates_among_aliases_and_ids_name_both_lines() {
         r#"4: aliases[1]: "l/old" is also an alias on line 1 [alias_taken]"#,
         r#"5: custom_id "one": also on line 1 [duplicate_custom_id_in_batch]"#,
         r#"6: aliases[0]: "x" is also an alias on line 5 [alias_taken]"#,
-        r#"7: aliases[1]: this is the link's own ID [invalid_alias]"#,
+        "7: aliases[1]: this is the link's own ID [invalid_alias]",
         r#"8: aliases[0]: "z" is also an alias on line 7 [alias_taken]"#,
     ];
     let model = Model::new();

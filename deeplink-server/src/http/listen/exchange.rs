@@ -76,6 +76,7 @@ where
 
     fn call(&self, mut request: Request<Incoming>) -> Self::Future {
         let mut exchange = Exchange::begin(&self.state);
+        let lets_others_first = self.state.is_pipelined();
         let (status, last) = self.check_framing(&request);
         let mut refusal = status.map(Refusal::without_text);
         let mut turn = None;
@@ -107,7 +108,7 @@ where
                 None => coming = Some(self.service.call(request)),
             }
         }
-        Answer { waiting, coming, refusal, last, exchange: Some(exchange) }
+        Answer { lets_others_first, waiting, coming, refusal, last, exchange: Some(exchange) }
     }
 }
 
@@ -224,6 +225,8 @@ pin_project! {
     where
         S: Service<Request<RequestBody>>,
     {
+        // A client that pipelines requests would else have many answered before other connections have their turn.
+        lets_others_first: bool,
         waiting: Option<Box<Waiting<S>>>,
         #[pin]
         coming: Option<S::Future>,
@@ -241,6 +244,10 @@ where
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut me = self.project();
+        if std::mem::take(me.lets_others_first) {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
         if let Some(waiting) = me.waiting {
             let may_begin = ready!(waiting.turn.as_mut().poll(cx));
             match (me.waiting.take(), me.exchange.as_mut()) {

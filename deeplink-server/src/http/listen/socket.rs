@@ -156,6 +156,7 @@ impl<S: Transport> AsyncRead for Socket<S> {
             me.sent = 0;
         }
         if !fresh.is_empty() {
+            me.state.has_read();
             me.scan(fresh);
         }
         Poll::Ready(Ok(()))

@@ -9,6 +9,7 @@ mod http2;
 mod shares;
 mod stopping;
 mod tls;
+mod turns;
 
 use std::convert::Infallible;
 use std::future::pending;
