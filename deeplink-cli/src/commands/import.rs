@@ -41,7 +41,7 @@ pub(crate) struct Import {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["file", "format"])]
     from_api_key_file: Option<PathBuf>,
     /// URL of that service's API; required for shlink [default: the service's own]
-    #[arg(long, value_name = "URL", requires = "from_api_key_file")]
+    #[arg(long, value_name = "URL")]
     from_url: Option<BaseUrl>,
     #[command(flatten)]
     source: SourceFlags,
@@ -74,6 +74,10 @@ impl Import {
             return Err(Failure::usage("--app-scheme is only for --from branch").into());
         }
         let Self { file, from, from_api_key_file, from_url, source, start, .. } = self;
+        // clap requires nothing that conflicts with what is given.
+        if from_url.is_some() && from_api_key_file.is_none() {
+            return Err(Failure::usage("--from-url requires --from-api-key-file").into());
+        }
         let fetch = match from_api_key_file {
             Some(key_file) => Some(Fetch::new(ctx, from.api()?, &key_file, from_url).await?),
             None => None,

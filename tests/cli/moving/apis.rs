@@ -209,11 +209,11 @@ fn every_page_is_read_once_and_becomes_links() {
             }),
             "dub" => json!({
                 "custom_id": "row-0", "web_url": "https://example.com/0",
-                "metadata": {"imported_url": "https://go.example.com/row-0"},
+                "metadata": {"imported_url": "https://go.example.com/row-0"}, "imported_clicks": 3,
             }),
             _ => json!({
                 "custom_id": "spring", "web_url": "https://example.com/spring", "tags": ["a", "b"],
-                "metadata": {"imported_url": "https://go.example.com/spring"},
+                "metadata": {"imported_url": "https://go.example.com/spring"}, "imported_clicks": 5,
             }),
         };
         // Requests with up to 100 links may overtake each other.
