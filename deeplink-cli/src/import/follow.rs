@@ -54,7 +54,9 @@ pub(super) async fn run(
     progress.end();
     let (summary, signal, broken) = ended?;
     reporter.finish()?;
-    let is_over = summary.stopped.is_none() && summary.counts.unsent + summary.counts.unknown == 0;
+    let counts = &summary.counts;
+    // Rejected rows may be needed again.
+    let is_over = summary.stopped.is_none() && counts.unsent + counts.unknown + counts.rejected == 0;
     if let Some(path) = spent.filter(|_| is_over) {
         fetch::discard(ctx, &path);
     }

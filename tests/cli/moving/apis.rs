@@ -66,7 +66,7 @@ fn bitly() -> Vec<(String, Value)> {
     ]
 }
 
-/// <https://dub.co/docs/api-reference/links/list>
+/// <https://dub.co/docs/api-reference/folders/list> and <https://dub.co/docs/api-reference/links/list>
 fn dub() -> Vec<(String, Value)> {
     let link = |at: u32| {
         json!({
@@ -83,7 +83,11 @@ fn dub() -> Vec<(String, Value)> {
     };
     let list = "/links?pageSize=100&showArchived=true";
     let full: Vec<Value> = (0..100).map(link).collect();
-    vec![(list.to_owned(), full.into()), (format!("{list}&startingAfter=link_99"), json!([link(100)]))]
+    vec![
+        ("/folders?page=1&pageSize=50".to_owned(), json!([])),
+        (list.to_owned(), full.into()),
+        (format!("{list}&startingAfter=link_99"), json!([link(100)])),
+    ]
 }
 
 /// `listShortUrls` at <https://api-spec.shlink.io>

@@ -2,7 +2,8 @@
 //!
 //! - Bitly: <https://dev.bitly.com/api-reference#getBitlinksByGroup>, for each group, with
 //!   [`search_after`](https://dev.bitly.com/docs/getting-started/changes-to-retrieve-bitlinks-by-group/)
-//! - Dub: <https://dub.co/docs/api-reference/links/list>, with `startingAfter`
+//! - Dub: <https://dub.co/docs/api-reference/links/list>, with `startingAfter`, for links without a folder and then for each
+//!   folder of <https://dub.co/docs/api-reference/folders/list>
 //! - Shlink: <https://api-spec.shlink.io>, `listShortUrls`, by page
 //!
 //! Branch's API reads single links whose URLs are known, but has no list of them.
@@ -13,6 +14,8 @@ use serde_json::value::RawValue;
 
 /// Links on a page of Bitly or Dub, which allow no more.
 const PAGE: usize = 100;
+/// Folders on a page of Dub, which allows no more.
+const FOLDERS_PAGE: usize = 50;
 /// Links on a page of Shlink.
 const SHLINK_PAGE: usize = 500;
 
@@ -33,8 +36,11 @@ pub(super) enum Cursor {
     Start,
     /// Bitly: the groups that are left, and the token of the first group's next page, unless that is its first page.
     Groups { groups: Vec<String>, after: Option<String> },
-    /// Dub: the ID of the last link.
-    After(String),
+    /// Dub: a page of the folders, and those on earlier pages.
+    Folders { page: u64, listed: Vec<String> },
+    /// Dub: the folders that are left, where an empty ID stands for links without one, and the ID of the last link of the
+    /// first, unless that is on its first page.
+    Links { folders: Vec<String>, after: Option<String> },
     /// Shlink: the number of the page.
     Page(u64),
 }
@@ -70,8 +76,9 @@ struct BitlyPages {
     search_after: Option<String>,
 }
 
+/// A folder or a link of Dub.
 #[derive(Deserialize)]
-struct DubLink {
+struct DubItem {
     id: String,
 }
 
@@ -123,7 +130,7 @@ impl Api {
             Self::Bitly => {
                 "use an access token of a Bitly user who is a member of the group: in Bitly, see Settings, then API"
             }
-            Self::Dub => "use an API key of the workspace with read access to links (links.read)",
+            Self::Dub => "use an API key of the workspace with read access to links and folders (links.read, folders.read)",
             Self::Shlink => {
                 "use an API key that is enabled, has not expired, and has no roles that limit it to some short URLs: \
                  shlink api-key:list"
@@ -142,13 +149,19 @@ impl Api {
                 }
                 _ => ("/v4/groups".to_owned(), Vec::new()),
             },
-            Self::Dub => {
-                let mut query = vec![("pageSize", PAGE.to_string()), ("showArchived", "true".to_owned())];
-                if let Cursor::After(id) = cursor {
-                    query.push(("startingAfter", id.clone()));
+            Self::Dub => match cursor {
+                Cursor::Links { folders, after } => {
+                    let mut query = vec![("pageSize", PAGE.to_string()), ("showArchived", "true".to_owned())];
+                    let folder = folders.first().filter(|folder| !folder.is_empty());
+                    query.extend(folder.map(|folder| ("folderId", folder.clone())));
+                    query.extend(after.iter().map(|after| ("startingAfter", after.clone())));
+                    ("/links".to_owned(), query)
                 }
-                ("/links".to_owned(), query)
-            }
+                _ => {
+                    let query = vec![("page", page_number(cursor).to_string()), ("pageSize", FOLDERS_PAGE.to_string())];
+                    ("/folders".to_owned(), query)
+                }
+            },
             Self::Shlink => {
                 // Short URLs that are created meanwhile are on the last page, so that no other page changes.
                 let query = vec![
@@ -168,12 +181,11 @@ impl Api {
                 Cursor::Groups { groups, .. } if !groups.is_empty() => bitlinks(groups, body),
                 _ => bitly_groups(body),
             },
-            Self::Dub => {
-                let links: Vec<Box<RawValue>> = parse(body)?;
-                let last = links.last().filter(|_| links.len() >= PAGE);
-                let next = last.map(|last| parse(last.get().as_bytes()).map(|link: DubLink| Cursor::After(link.id)));
-                Ok(Page { next: next.transpose()?, links: Some(links) })
-            }
+            Self::Dub => match cursor {
+                Cursor::Links { folders, .. } => dub_links(folders, body),
+                Cursor::Folders { page, listed } => dub_folders(*page, listed.clone(), body),
+                _ => dub_folders(1, Vec::new(), body),
+            },
             Self::Shlink => {
                 let ShortUrls { data, pagination } = parse::<ShlinkList>(body)?.short_urls;
                 let page = page_number(cursor);
@@ -185,7 +197,33 @@ impl Api {
 }
 
 fn page_number(cursor: &Cursor) -> u64 {
-    if let Cursor::Page(page) = cursor { *page } else { 1 }
+    match cursor {
+        Cursor::Page(page) | Cursor::Folders { page, .. } => *page,
+        _ => 1,
+    }
+}
+
+fn dub_folders(page: u64, mut listed: Vec<String>, body: &[u8]) -> Result<Page, String> {
+    let folders: Vec<DubItem> = parse(body)?;
+    let is_last = folders.len() < FOLDERS_PAGE;
+    listed.extend(folders.into_iter().map(|folder| folder.id).filter(|id| !id.is_empty()));
+    let next = if is_last {
+        // A list without a folder has none of the links in folders.
+        listed.insert(0, String::new());
+        Cursor::Links { folders: listed, after: None }
+    } else {
+        Cursor::Folders { page: page + 1, listed }
+    };
+    Ok(Page { links: None, next: Some(next) })
+}
+
+fn dub_links(folders: &[String], body: &[u8]) -> Result<Page, String> {
+    let links: Vec<Box<RawValue>> = parse(body)?;
+    let last = links.last().filter(|_| links.len() >= PAGE);
+    let after = last.map(|last| parse(last.get().as_bytes()).map(|link: DubItem| link.id)).transpose()?;
+    let left = folders.get(usize::from(after.is_none())..).unwrap_or_default().to_vec();
+    let next = (!left.is_empty()).then_some(Cursor::Links { folders: left, after });
+    Ok(Page { links: Some(links), next })
 }
 
 fn bitly_groups(body: &[u8]) -> Result<Page, String> {
@@ -260,11 +298,32 @@ mod tests {
     }
 
     #[test]
-    fn a_page_of_dub_that_is_not_full_is_the_last() {
-        let full: Vec<String> = (0..PAGE).map(|at| format!(r#"{{"id": "link_{at}"}}"#)).collect();
-        let read = read(Api::Dub, &[&format!("[{}]", full.join(",")), "[]"]);
+    fn dub_is_read_folder_by_folder() {
+        let items = |name: &str, count: usize| {
+            let all: Vec<String> = (0..count).map(|at| format!(r#"{{"id": "{name}_{at}"}}"#)).collect();
+            format!("[{}]", all.join(","))
+        };
+        let (full, one) = (items("link", PAGE), items("link", 1));
+        let none = read(Api::Dub, &["[]", &full, "[]"]);
         let list = "/links?pageSize=100&showArchived=true";
-        assert_eq!(read, [(list.to_owned(), Some(PAGE)), (format!("{list}&startingAfter=link_99"), Some(0))]);
+        let folders = |page: u32| (format!("/folders?page={page}&pageSize=50"), None);
+        let first = (list.to_owned(), Some(PAGE));
+        assert_eq!(none, [folders(1), first.clone(), (format!("{list}&startingAfter=link_99"), Some(0))]);
+        // Links in folders are on lists of their own.
+        let two = [&*items("fold", 2), &one, &full, "[]", &one];
+        let in_folder = |at: usize, after: &str| format!("{list}&folderId=fold_{at}{after}");
+        assert_eq!(
+            read(Api::Dub, &two),
+            [
+                folders(1),
+                (list.to_owned(), Some(1)),
+                (in_folder(0, ""), Some(PAGE)),
+                (in_folder(0, "&startingAfter=link_99"), Some(0)),
+                (in_folder(1, ""), Some(1)),
+            ]
+        );
+        let many = Api::Dub.page(&Cursor::Start, items("fold", FOLDERS_PAGE).as_bytes()).expect("folders");
+        assert_eq!(Api::Dub.request(&many.next.expect("another page")).1[0].1, "2");
     }
 
     #[test]
