@@ -150,7 +150,14 @@ async fn set(
         let mut reader = db.read().await?;
         let db = &mut reader.conn();
         let tenant = match target.tenant {
-            Some(tenant) => tenant,
+            Some(tenant) => {
+                // The host may no longer be verified.
+                let other = if named.host.is_some() { named.tenant(db, service).await.ok().flatten() } else { None };
+                if let Some(other) = other.filter(|other| *other != tenant) {
+                    return Err(Failure::Refused(format!("{asked} is a link of account {other}, not of {tenant}")));
+                }
+                tenant
+            }
             None => named.tenant(db, service).await?.ok_or_else(missing)?,
         };
         let id = aliases::resolved(db, &tenant, &named.name).await?;

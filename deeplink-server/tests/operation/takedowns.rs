@@ -278,5 +278,12 @@ fn a_link_is_taken_down_by_the_url_that_was_reported() {
         let ended = home.run(&["link", "flag", named, "--reason", "phishing"]);
         assert!(ended.code == Some(1) && ended.stderr.contains(says), "{named}: {ended:?}");
     }
+    // An account that the URL does not belong to is a mistake.
+    let told = home.ok(&["link", "flag", "promo", "--reason", "phishing"]);
+    let account = told.split_whitespace().find(|word| word.starts_with("tnt_")).expect("an account");
+    let line = ["link", "flag", "http://shop.localhost/promo", "--tenant", account, "--reason", "phishing"];
+    let ended = home.run(&line);
+    assert!(ended.code == Some(1) && ended.stderr.contains(&format!("not of {account}")), "{ended:?}");
+    assert_eq!(status(&other, "promo"), "active");
     server.stop();
 }
