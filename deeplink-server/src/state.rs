@@ -179,6 +179,8 @@ const MAX_WAITING_LOOKUPS: usize = 24;
 const LOOKUP_WAIT: Duration = Duration::from_secs(2);
 /// Batches of one account that may wait to be parsed.
 const MAX_WAITING_BATCHES: usize = 256;
+/// How long a batch waits to be parsed.
+const BATCH_WAIT: Duration = Duration::from_secs(2);
 /// How long a request waits for its tenant's other calls to Stripe.
 const PAYER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Requests of one tenant that may wait to call Stripe.
@@ -259,12 +261,17 @@ impl App {
         })
     }
 
-    /// A permit to parse and to check a batch, as soon as the account's turn comes; 503 `overloaded` if too many of its batches
-    /// wait.
+    /// A permit to parse and to check a batch, as soon as the account's turn comes, within two seconds. Otherwise 503
+    /// `overloaded` says whose are used up.
     pub(crate) async fn batch_permit(&self, turn: Turn) -> Result<Permit, ApiError> {
-        const FULL: &str = "this account is sending too many batches at once; try again in a second";
-        let permit = self.batches.acquire(turn, MAX_WAITING_BATCHES);
-        Ok(permit.ok_or(ApiError::Plain(ErrorCode::Overloaded, FULL))?.await)
+        let end = Instant::now() + BATCH_WAIT;
+        self.batches.acquire_until(turn, MAX_WAITING_BATCHES, end).await.map_err(|whose| {
+            let message = match whose {
+                UsedUp::Own => "this account is sending too many batches at once; try again in a second",
+                UsedUp::All => "too many batches are being processed across all accounts; try again in a second",
+            };
+            ApiError::Plain(ErrorCode::Overloaded, message)
+        })
     }
 
     /// A permit for a DNS lookup that a request waits for, within two seconds. Otherwise 503 `overloaded` says whose are

@@ -20,7 +20,6 @@ use crate::db::{Conn, aliases, domains, notices, tags, tenants};
 use crate::error::ApiError;
 use crate::http::auth::FullScope;
 use crate::http::documented::{FullKey, IdempotencyKey, KeyedBody};
-use crate::http::extract::BULK_BODY_LIMIT;
 use crate::http::once::{Answer, Once, Outcome, Work, done};
 use crate::state::{App, Shared};
 
@@ -43,8 +42,9 @@ pub(crate) async fn update(
     FullScope { caller, .. }: FullScope,
     request: Request,
 ) -> Result<Answer<BulkUpdated>, ApiError> {
-    let (once, asked) = Once::json::<BulkUpdate>(request, &caller, BULK_BODY_LIMIT).await?;
+    let (once, asked, permit) = Once::batch::<BulkUpdate>(&app, request, &caller).await?;
     let change = asked.check()?;
+    drop(permit);
     let now = app.clock.now();
     let ids: Vec<String> = change.link_ids.iter().map(|(_, id)| id.clone()).collect();
     let update = Update { app: Arc::clone(&app), caller: Arc::clone(&caller), change, now };
@@ -80,8 +80,9 @@ pub(crate) async fn delete(
     FullScope { caller, .. }: FullScope,
     request: Request,
 ) -> Result<Answer<BulkDeleted>, ApiError> {
-    let (once, asked) = Once::json::<BulkDelete>(request, &caller, BULK_BODY_LIMIT).await?;
+    let (once, asked, permit) = Once::batch::<BulkDelete>(&app, request, &caller).await?;
     let ids = asked.check()?;
+    drop(permit);
     let now = app.clock.now();
     app.once(once.of_rows(ids.len()), Delete { caller, ids, now }).await
 }
