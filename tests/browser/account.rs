@@ -191,8 +191,10 @@ async fn every_page_fits_every_screen_with_what_is_usual() {
         }
         world.clock.advance(Duration::from_hours(24));
     }
-    for name in ["Spring sale, poster", "Spring sale"] {
-        owner.put("/v1/links/spring-sale", &json!({"name": name})).await;
+    let url = "https://shop.example.com/spring-sale?utm_source=newsletter&utm_medium=email";
+    let moved = json!({"name": "Spring sale, poster", "web_url": url, "imported_clicks": 1_204});
+    for change in [moved, json!({"name": "Spring sale"})] {
+        assert_eq!(owner.put("/v1/links/spring-sale", &change).await.status, 200);
     }
     owner.make_of(&json!({"custom_id": "winter-sale", "name": "Winter sale"})).await;
     assert_eq!(owner.delete("/v1/links/winter-sale").await.status, 204);

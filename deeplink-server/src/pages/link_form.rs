@@ -206,7 +206,7 @@ fn more_groups(packages: &[String]) -> [Group; 4] {
     let utm = vec![
         Field::line("utm_source", "Source", "Where visitors come from, such as newsletter."),
         Field::line("utm_medium", "Medium", "The kind of channel, such as email."),
-        Field::line("utm_campaign", "Campaign", ""),
+        Field::line("utm_campaign", "Campaign", "The promotion’s name, such as spring-sale."),
         Field::line("utm_term", "Term", "A paid search keyword."),
         Field::line("utm_content", "Content", "The variant of the ad or link."),
     ];
@@ -227,7 +227,7 @@ fn more_groups(packages: &[String]) -> [Group; 4] {
         Group::new("Apps", "Phones with your app open it; other phones go to the store.", apps).folded(),
         Group::new(
             "UTM parameters",
-            "Added to the destination, so that its analytics know where visitors come from.",
+            "Added to the destination’s URL, so your analytics show where visitors came from.",
             utm,
         )
         .folded(),

@@ -113,7 +113,7 @@ async fn what_is_no_logo_is_refused_beside_its_field() {
         assert_eq!(is_kept, file.is_none_or(|file| file.len() < huge.len()), "the design stays: {page}");
     }
     let both = post(&visitor, &[("name", "a b")], None).await.text();
-    assert!(both.contains("2 fields need your attention.") && both.contains("href=\"#file\">File</a>"), "{both}");
+    assert!(both.contains("2 fields need your attention.") && both.contains("href=\"#file\">Image</a>"), "{both}");
     assert!(both.contains("value=\"a b\""), "what was typed stays: {both}");
 
     for (kind, body, status) in [
