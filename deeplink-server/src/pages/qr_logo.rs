@@ -39,8 +39,13 @@ pub(super) fn form(app: &App, id: &str, design: &Form, view: &View<'_>) -> Resul
             .required()
             .max_length(MAX_LOGO_NAME)
             .placeholder("acme"),
-        Field::file("file", "Image", "A PNG, JPEG or WebP image of at most 512 KiB.", "image/png,image/jpeg,image/webp")
-            .required(),
+        Field::file(
+            "file",
+            "Image",
+            "A PNG, JPEG or WebP image of at most 512 KiB.",
+            "image/png,image/jpeg,image/webp",
+        )
+        .required(),
     ];
     let form = FormView::new(app, vec![Group::plain(fields)], &Form::default(), view);
     let html = UploadForm { id, kept: options_in(design), form }.render();

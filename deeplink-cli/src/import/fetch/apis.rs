@@ -130,7 +130,9 @@ impl Api {
             Self::Bitly => {
                 "use an access token of a Bitly user who is a member of the group: in Bitly, see Settings, then API"
             }
-            Self::Dub => "use an API key of the workspace with read access to links and folders (links.read, folders.read)",
+            Self::Dub => {
+                "use an API key of the workspace with read access to links and folders (links.read, folders.read)"
+            }
             Self::Shlink => {
                 "use an API key that is enabled, has not expired, and has no roles that limit it to some short URLs: \
                  shlink api-key:list"
