@@ -182,7 +182,7 @@ impl ApiError {
             }
             Self::Database(DbError::Overloaded) => ErrorBody::new(
                 ErrorCode::Overloaded,
-                "the server is overloaded and the request was not applied; try again",
+                format!("the service is overloaded and the request was not applied; try again in {RETRY_SOON} s"),
             ),
             Self::Database(DbError::ShareUsedUp) => ErrorBody::new(
                 ErrorCode::Overloaded,

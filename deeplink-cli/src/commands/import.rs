@@ -15,7 +15,8 @@ use crate::import::{Exporter, Fetch, Reading, Saved, SourceFlags, Start};
 /// Import links from another service's export or API
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Links keep their IDs, so short links on your own domain stay the same. Every row is checked before anything is sent. \
+    "Links keep their IDs, so short links on your own domain stay the same once the domain leads here; add and verify it \
+     first (\"dl domains add\"), or the links expire after 30 days. Every row is checked before anything is sent. \
      To resume an interrupted import, run the same command again. The original short link becomes metadata \
      (imported_url), which is public; the total number of clicks is kept as a starting count (imported_clicks), which only \
      your team sees and reports show apart. A note lists columns that were ignored. docs/moving-in.md has the details for \

@@ -13,7 +13,7 @@ use crate::import::{self, Options, Policy, Saved, Want, journal_failure};
 use crate::output;
 use crate::progress::counted;
 
-/// List, resume and remove imports
+/// List and resume imports, and delete their journals
 #[derive(Debug, Args)]
 pub(crate) struct Imports {
     #[command(subcommand)]
@@ -35,7 +35,7 @@ enum Action {
     /// Resume an interrupted import
     #[command(after_help = help("", &["dl imports resume 20261120T0930", "dl imports resume 20261120T0930 --on-error continue"]))]
     Resume(Box<Resume>),
-    /// Delete the journals of finished imports
+    /// Delete the journals of finished imports; their links are kept
     #[command(after_help = help("", &["dl imports prune", "dl imports prune --older-than 30d --unfinished --yes"]))]
     Prune {
         /// Only imports that were started at least this long ago

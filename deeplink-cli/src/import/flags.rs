@@ -62,7 +62,14 @@ pub(crate) enum Exporter {
 }
 
 impl Exporter {
-    fn provider(self) -> bulk::Provider {
+    /// The value of `--from` for a service.
+    pub(super) fn word_of(provider: bulk::Provider) -> String {
+        let exporter = Self::value_variants().iter().find(|exporter| exporter.provider() == provider);
+        let value = exporter.and_then(ValueEnum::to_possible_value);
+        value.map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+
+    pub(super) fn provider(self) -> bulk::Provider {
         match self {
             Self::Bitly => bulk::Provider::Bitly,
             Self::Dub => bulk::Provider::Dub,

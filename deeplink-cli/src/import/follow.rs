@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use deeplink_client::bulk::{BulkRun, ResultsWriter, RowOutcome, RowResult, Stopped, Summary};
+use deeplink_core::error::ErrorCode;
 use futures_util::StreamExt;
 
 use crate::context::Context;
@@ -48,11 +49,13 @@ pub(super) async fn run(
         results: policy.results()?,
         most: policy.max_errors,
         refused: 0,
+        taken: 0,
     };
     progress.begin("importing", total);
     let ended = follow(started, &progress, &mut signals, &mut reporter).await;
     progress.end();
     let (summary, signal, broken) = ended?;
+    let taken = reporter.taken;
     reporter.finish()?;
     let counts = &summary.counts;
     // Rejected rows may be needed again.
@@ -60,7 +63,7 @@ pub(super) async fn run(
     if let Some(path) = spent.filter(|_| is_over) {
         fetch::discard(ctx, &path);
     }
-    let over = Over { ctx, summary: &summary, signal, name: &name, again: again.as_deref(), printing, resumed };
+    let over = Over { ctx, summary: &summary, signal, name: &name, again: again.as_deref(), printing, resumed, taken };
     match broken {
         Some(stop) => Err(stop),
         None => over.say(),
@@ -120,6 +123,8 @@ struct RowReporter<'a> {
     invalid: HashSet<u64>,
     most: usize,
     refused: usize,
+    /// Rows with the ID of another link.
+    taken: u64,
 }
 
 impl RowReporter<'_> {
@@ -141,6 +146,8 @@ impl RowReporter<'_> {
         if let Some(rejects) = &mut self.rejects {
             rejects.write(outcome.at, &why).map_err(|error| Failure::file("write", "--rejects", &error))?;
         }
+        let is_taken = matches!(&outcome.result, RowResult::Rejected { code, .. } if *code == ErrorCode::LinkIdTaken);
+        self.taken += u64::from(is_taken);
         self.refused += 1;
         if self.refused <= self.most && !self.ctx.out.format.is_json() {
             let id = outcome.id.as_deref().map_or_else(String::new, |id| format!("\"{id}\": "));
@@ -150,6 +157,11 @@ impl RowReporter<'_> {
     }
 
     fn finish(self) -> Outcome {
+        let hidden = self.refused.saturating_sub(self.most);
+        if hidden > 0 && !self.ctx.out.format.is_json() {
+            let all = if self.rejects.is_some() { "" } else { "; --rejects FILE collects all" };
+            self.ctx.console.fault(&format!("… and {} more{all}", grouped(hidden as u64)));
+        }
         if let Some(results) = self.results {
             results.finish().map_err(|error| Failure::file("write", "--results", &error))?;
         }
@@ -174,6 +186,8 @@ struct Over<'a> {
     printing: bool,
     /// It resumed an earlier run, so the counts give no speed.
     resumed: bool,
+    /// Rows with the ID of another link.
+    taken: u64,
 }
 
 impl Over<'_> {
@@ -225,8 +239,13 @@ impl Over<'_> {
         let seconds = self.summary.elapsed.as_secs_f64();
         let pace = grouped(rate(counts.settled(), self.summary.elapsed));
         let speed = if self.resumed { String::new() } else { format!(" ({pace}/s)") };
-        let doing = if counts.unsent > 0 { "stopped" } else { "done" };
-        console.say(&format!("{doing}: {} of {} in {seconds:.1} s{speed}", counted(counts.rows, "row"), self.name));
+        let rows = counted(counts.rows, "row");
+        let what = if counts.unsent > 0 {
+            format!("stopped: {} of {rows}", grouped(counts.settled()))
+        } else {
+            format!("done: {rows}")
+        };
+        console.say(&format!("{what} of {} in {seconds:.1} s{speed}", self.name));
         for (word, count) in [
             ("created", counts.created),
             ("existed", counts.existed),
@@ -278,6 +297,11 @@ impl Over<'_> {
     fn next_step(&self) -> Option<String> {
         let counts = self.summary.counts;
         let left = counts.unsent + counts.unknown > 0;
-        self.again.filter(|_| left).map(|command| format!("resume with: {command}"))
+        let again = self.again.filter(|_| left).map(|command| format!("resume with: {command}"));
+        if self.taken == 0 {
+            return again;
+        }
+        let taken = "IDs in use: --on-conflict skip keeps the existing links, and --on-conflict update changes them";
+        Some(again.map_or_else(|| taken.to_owned(), |again| format!("{taken}; {again}")))
     }
 }

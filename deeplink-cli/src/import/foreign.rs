@@ -1,14 +1,25 @@
 //! What was left out or changed while another service's export was read.
 
-use deeplink_client::bulk::{ForeignNotes, MarkedRows};
+use deeplink_client::Client;
+use deeplink_client::bulk::{ForeignHost, ForeignNotes, MarkedRows};
+use deeplink_core::domain::DomainRole;
 use deeplink_core::text::shell_word;
 
 use crate::context::Context;
+use crate::error::{Failure, Outcome};
+use crate::import::flags::{Exporter, OnError, Policy};
 use crate::progress::{counted, grouped};
 
 /// Prints the notes; `place` formats the location of a line.
-pub(super) fn say(ctx: &Context, name: &str, notes: &ForeignNotes, place: &dyn Fn(u64) -> String) {
+pub(super) fn say(
+    ctx: &Context,
+    name: &str,
+    from: Option<Exporter>,
+    notes: &ForeignNotes,
+    place: &dyn Fn(u64) -> String,
+) {
     warnings(ctx, name, notes, place);
+    hosts(ctx, name, from, notes);
     columns(ctx, notes);
     addresses(ctx, notes);
     let counted_notes = [
@@ -39,6 +50,37 @@ pub(super) fn say(ctx: &Context, name: &str, notes: &ForeignNotes, place: &dyn F
     }
 }
 
+/// Compares the domains of the short links with those of the account. Refuses links with aliases if the account cannot have
+/// any: the service would reject them one by one.
+pub(super) async fn check_domains(ctx: &Context, client: &Client, notes: &ForeignNotes, policy: &Policy) -> Outcome {
+    // If the key cannot list domains, the service tells.
+    let Ok(domains) = client.domains().list().await else { return Ok(()) };
+    let verified: Vec<_> = domains.into_iter().filter(|domain| domain.verified).collect();
+    let has_primary = verified.iter().any(|domain| domain.role == DomainRole::Primary);
+    if !has_primary && notes.aliased > 0 && policy.on_error == OnError::Stop {
+        let links = counted(notes.aliased, "link");
+        let have = if notes.aliased == 1 { "has an alias, which requires" } else { "have aliases, which require" };
+        let message = format!("{links} {have} a verified primary domain; nothing was sent");
+        let hint = "use dl domains add and dl domains verify first, or import without aliases: --set 'aliases=\\N'";
+        return Err(Failure::invalid(message).code("invalid_alias").hint(hint).into());
+    }
+    if !has_primary {
+        ctx.console.warn(
+            "the account has no verified domain, so the links are on the service's own, and expire after 30 days unless the \
+             service is set up otherwise",
+        );
+    }
+    let is_new = |host: &&ForeignHost| verified.iter().all(|domain| domain.domain != host.host);
+    for host in notes.hosts.iter().filter(|host| host.owner.is_none()).filter(is_new) {
+        let (links, name) = (counted(host.links, "short link"), shell_word(&host.host));
+        ctx.console.note(&format!(
+            "{links} on {} will stop working when the domain moves, unless it is added: dl domains add {name}",
+            host.host
+        ));
+    }
+    Ok(())
+}
+
 fn warnings(ctx: &Context, name: &str, notes: &ForeignNotes, place: &dyn Fn(u64) -> String) {
     if let Some((page, pages)) = notes.page {
         ctx.console.warn(&format!("{name} is page {page} of {pages}; the links on the other pages are not in it"));
@@ -55,6 +97,25 @@ fn warnings(ctx: &Context, name: &str, notes: &ForeignNotes, place: &dyn Fn(u64)
             "{links} {are} imported as disabled because of a password, start date, click limit or status in the other service: {}",
             places(&notes.disabled, place)
         ));
+    }
+}
+
+/// Says which short links stay with the other service.
+fn hosts(ctx: &Context, name: &str, from: Option<Exporter>, notes: &ForeignNotes) {
+    for host in &notes.hosts {
+        let Some(owner) = host.owner else { continue };
+        let (links, label) = (counted(host.links, "short link"), owner.label());
+        if from.is_some_and(|from| from.provider() == owner) {
+            let get = if host.links == 1 { "it gets a new one" } else { "they get new ones" };
+            ctx.console.note(&format!("{links} on {} cannot move from {label}; {get}", host.host));
+        } else {
+            let are = if host.links == 1 { "is" } else { "are" };
+            ctx.console.warn(&format!(
+                "{links} in {name} {are} on {}, a domain of {label}: if the file is an export from {label}, use --from {}",
+                host.host,
+                Exporter::word_of(owner)
+            ));
+        }
     }
 }
 
@@ -94,6 +155,17 @@ fn addresses(ctx: &Context, notes: &ForeignNotes) {
         ctx.console.note(&format!(
             "{links} {} a path with several segments; the new short link has only the last one",
             have(notes.shortened)
+        ));
+    }
+    if notes.archived > 0 {
+        let links = counted(notes.archived, "archived link");
+        ctx.console.note(&format!("{links} will work like any other"));
+    }
+    if notes.aliased > 0 {
+        let links = counted(notes.aliased, "link");
+        let (gets, their) = if notes.aliased == 1 { ("gets an alias", "its") } else { ("get aliases", "their") };
+        ctx.console.note(&format!(
+            "{links} {gets}, so that {their} original path keeps working; this requires a verified primary domain"
         ));
     }
     if notes.others > 0 {

@@ -152,8 +152,9 @@ async fn prepare(ctx: &Context, saved: &Saved, policy: &Policy, options: &Option
     progress.preparing("checking");
     let checked = import.check().await.map_err(|error| cannot(ctx, &name, &error))?;
     progress.end();
-    if let Some(notes) = source.notes() {
-        foreign::say(ctx, &name, &notes, &|line| source.location(line, None));
+    let notes = source.notes();
+    if let Some(notes) = &notes {
+        foreign::say(ctx, &name, saved.reading.from, notes, &|line| source.location(line, None));
     }
     let reading = saved.reading.clone();
     let locate: Locate = Box::new(move |line, column| source.location(line, column));
@@ -167,6 +168,9 @@ async fn prepare(ctx: &Context, saved: &Saved, policy: &Policy, options: &Option
     let Some(ready) = ready else { return Ok(None) };
     if options.want != Want::Check {
         probe(ctx, &client).await?;
+        if let Some(notes) = &notes {
+            foreign::check_domains(ctx, &client, notes, policy).await?;
+        }
     }
     if options.want == Want::Send { Ok(Some(ready)) } else { report::plan(ctx, &ready, options.want).map(|()| None) }
 }

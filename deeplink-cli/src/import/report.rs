@@ -19,6 +19,10 @@ pub(super) fn faults(ctx: &Context, mut ready: Ready, policy: &Policy, want: Wan
     if report.invalid == 0 {
         if want == Want::Check {
             ctx.console.say(&format!("{} in {}: all valid; nothing was sent", counted(report.rows, "row"), ready.name));
+            if ctx.out.format.is_json() {
+                ctx.out.json(&serde_json::json!({ "rows": report.rows, "invalid": 0 }).to_string())?;
+                ctx.out.flush()?;
+            }
             return Ok(None);
         }
         return Ok(Some(ready));

@@ -28,7 +28,8 @@ use std::fmt;
 
 #[cfg(feature = "bulk-files")]
 pub use files::{
-    FileOptions, FileSource, ForeignNotes, Format, LinkWriter, MarkedRows, Provider, RejectsWriter, ResultsWriter,
+    FileOptions, FileSource, ForeignHost, ForeignNotes, Format, LinkWriter, MarkedRows, Provider, RejectsWriter,
+    ResultsWriter,
 };
 pub use import::{BulkImport, Checked};
 pub use journal::{

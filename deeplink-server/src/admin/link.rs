@@ -152,7 +152,11 @@ async fn set(
         let tenant = match target.tenant {
             Some(tenant) => {
                 // The host may no longer be verified.
-                let other = if named.host.is_some() { named.tenant(db, service).await.ok().flatten() } else { None };
+                let other = match named.tenant(db, service).await {
+                    Ok(other) => other.filter(|_| named.host.is_some()),
+                    Err(Failure::Refused(_)) => None,
+                    Err(failure) => return Err(failure),
+                };
                 if let Some(other) = other.filter(|other| *other != tenant) {
                     return Err(Failure::Refused(format!("{asked} is a link of account {other}, not of {tenant}")));
                 }

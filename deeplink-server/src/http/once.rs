@@ -156,13 +156,15 @@ impl Once {
         Ok((once, asked))
     }
 
-    /// The same for a batch, with the permit to parse and to check it.
+    /// The same for a batch, with the permit to parse and to check it. What is already paid for needs none.
     pub(crate) async fn batch<T: DeserializeOwned>(
         app: &App,
         request: Request,
         caller: &Caller,
-    ) -> Result<(Self, T, Permit), ApiError> {
-        Self::json_after(request, caller, BULK_BODY_LIMIT, app.batch_permit(caller.turn())).await
+    ) -> Result<(Self, T, Option<Permit>), ApiError> {
+        let is_paid = caller.charge().is_some_and(|charge| charge.is_paid());
+        let permit = async { if is_paid { Ok(None) } else { app.batch_permit(caller.turn()).await.map(Some) } };
+        Self::json_after(request, caller, BULK_BODY_LIMIT, permit).await
     }
 
     /// Parses the body once `permit` is there.

@@ -162,11 +162,11 @@ async fn an_outdated_time_zone_stays_chosen() {
     let world = spawn().await;
     let visitor = Visitor::signed_in(&world, &world.a).await;
     let page = visitor.get("/account/settings").await.text();
-    assert!(page.contains("\"Asia/Kolkata\"") && !page.contains("Asia/Calcutta"), "{page}");
+    assert!(page.contains(">Asia/Kolkata<") && !page.contains("Asia/Calcutta"), "{page}");
     let set = world.a.patch("/v1/account", &json!({"time_zone": "Asia/Calcutta"})).await;
     assert_eq!(set.status, 200, "{}", set.text());
     let page = visitor.get("/account/settings").await.text();
-    assert!(page.contains("<option value=\"Asia/Calcutta\" selected>"), "{page}");
+    assert!(page.contains("<option selected>Asia/Calcutta</option>"), "{page}");
 }
 
 /// Settings are saved, refused beside their fields, and emptied; reports show the days of the zone.

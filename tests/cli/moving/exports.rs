@@ -198,21 +198,23 @@ fn the_exports_of_each_service_become_links() {
 fn paths_in_the_app_get_its_scheme_and_ids_a_prefix() {
     let head = "url,alias,$deeplink_path,$ios_deeplink_path,$desktop_url\n";
     let file = format!(
-        "{head}https://example.app.link/spring,spring,sale/1,,https://example.com/1\n\
+        "{head}https://go.example.com/spring,spring,sale/1,,https://example.com/1\n\
          https://example.app.link/summer,summer,,other://sale/2,\n"
     );
-    let link = |id: &str, rest: Value| {
+    let link = |host: &str, id: &str, rest: Value| {
         let mut link = json!({
-            "custom_id": format!("branch-{id}"), "aliases": [id],
-            "metadata": {"imported_url": format!("https://example.app.link/{id}")},
+            "custom_id": format!("branch-{id}"), "metadata": {"imported_url": format!("https://{host}/{id}")},
         });
         link.as_object_mut().expect("an object").extend(rest.as_object().expect("an object").clone());
         link
     };
     let spring = json!({
         "web_url": "https://example.com/1", "ios_deep_link": "myapp://sale/1", "android_deep_link": "myapp://sale/1",
+        "aliases": ["spring"],
     });
-    let expected = [link("spring", spring), link("summer", json!({"ios_deep_link": "other://sale/2"}))];
+    // Only a domain that can move leads here.
+    let summer = json!({"ios_deep_link": "other://sale/2"});
+    let expected = [link("go.example.com", "spring", spring), link("example.app.link", "summer", summer)];
     for scheme in ["myapp", "myapp://"] {
         let line = format!("--from branch --app-scheme {scheme} --id-prefix branch-");
         assert_eq!(moved(&line, "branch.csv", &file), expected, "{scheme}");

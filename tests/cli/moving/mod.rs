@@ -225,3 +225,26 @@ fn an_export_is_imported_again_after_a_link_has_expired() {
     dl.run("import --from csv late.csv --check").ok();
     assert!(dl.run("import --from csv late.csv").fails(10).contains("[invalid_expires_at]"));
 }
+
+/// Aliases that the account cannot have are found before anything is sent. Short links on the other service's own domain do
+/// not become aliases, because they cannot move.
+#[test]
+fn aliases_without_a_domain_are_refused_before_anything_is_sent() {
+    let server = Server::start_at(Clock::fixed("2026-01-01T00:00:00Z".parse().expect("a time")));
+    let dl = server.user("you");
+    let rows = "https://go.example.com/a_b,https://example.com/\nhttps://bit.ly/c_d,https://example.com/\n";
+    dl.file("links.csv", &format!("Link,Destination URL\n{rows}"));
+    let import = "import --from bitly links.csv --sanitize-ids";
+    dl.run(&format!("{import} --check")).ok();
+    for line in [import.to_owned(), format!("{import} --dry-run")] {
+        let ran = dl.run(&line);
+        let said = ran.fails(3);
+        let told = "1 link has an alias, which requires a verified primary domain; nothing was sent";
+        assert!(said.contains(told) && said.contains("--set 'aliases=\\N'"), "{line}: {ran}");
+    }
+    assert_eq!(dl.run("links list -o json").json()["links"], json!([]));
+    let ran = dl.run(&format!("{import} --on-error continue"));
+    assert!(ran.fails(10).contains("aliases require a verified primary domain"), "{ran}");
+    assert!(ran.says("created 1 rejected 1"), "{ran}");
+    assert_eq!(dl.run(&format!("{import} --set aliases=\\N -o json")).json()["created"], 1);
+}

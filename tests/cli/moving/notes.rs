@@ -65,6 +65,7 @@ fn everything_that_changes_is_counted() {
     --- stderr
     warning: 1 link is imported as disabled because of a password, start date, click limit or status in the other service: bitly.csv:2
     note: 1 short link has a path with several segments; the new short link has only the last one
+    note: 1 link gets an alias, so that its original path keeps working; this requires a verified primary domain
     note: 1 name is truncated to 120 characters
     note: 1 link has expired (bitly.csv:2); expired links are accepted only if the account already has them
     1 row in bitly.csv: all valid; nothing was sent
@@ -93,6 +94,7 @@ fn ids_that_are_not_allowed_are_replaced_on_request() {
     dl.file("firebase.csv", &rows.replace("Destination URL", "link"));
     insta::assert_snapshot!(dl.run("import --from firebase firebase.csv --sanitize-ids"), @r#"
     --- stderr
+    note: 2 links get aliases, so that their original path keeps working; this requires a verified primary domain
     note: changed 2 IDs that contained characters that are not allowed; the original IDs are in the metadata as imported_id
     firebase.csv:4: custom_id "é": use 3 to 64 letters, digits and hyphens, with a letter or digit at each end [invalid_custom_id]
     error: 1 of 4 rows is invalid; nothing was sent

@@ -26,7 +26,7 @@ use deeplink_core::time::Timestamp;
 use sha2::{Digest, Sha256};
 
 pub use export::LinkWriter;
-pub use foreign::{ForeignNotes, MarkedRows, Provider};
+pub use foreign::{ForeignHost, ForeignNotes, MarkedRows, Provider};
 pub use rejects::RejectsWriter;
 pub use results::ResultsWriter;
 

@@ -8,6 +8,10 @@ use crate::bulk::SourceError;
 /// The input in UTF-8 if it begins with the byte order mark of UTF-16, else as it is.
 pub(super) fn decoded(input: Input) -> Result<Input, SourceError> {
     let (is_big, is_marked) = match input.head(4)?.as_slice() {
+        // A ZIP file, as Excel's and OpenDocument's workbooks are.
+        b"PK\x03\x04" => {
+            return Err(SourceError::new("the input is an Excel workbook or another ZIP file; save it as CSV"));
+        }
         [0xff, 0xfe, 0, 0] | [0, 0, 0xfe, 0xff] => {
             let message = "the input is UTF-32; save it as UTF-8 (try `iconv -f UTF-32 -t UTF-8`)";
             return Err(SourceError::new(message));

@@ -52,6 +52,11 @@ impl Charge {
         if self.run == ChargeRun::Form { Err(ApiError::Stopped(Stop::FormIsValid)) } else { Ok(()) }
     }
 
+    /// Whether the payment is settled.
+    pub(crate) fn is_paid(&self) -> bool {
+        matches!(self.run, ChargeRun::Paid(_))
+    }
+
     /// Runs before everything else in the write. Other requests with the same payment wait here.
     pub(crate) async fn begin(&self, tx: &mut Conn<'_>, now: Timestamp) -> Result<(), ApiError> {
         if let ChargeRun::Paid(settled) = &self.run

@@ -7,7 +7,7 @@ use deeplink_core::link::{Alias, MAX_ALIASES, check_custom_id};
 use percent_encoding::percent_decode_str;
 
 use super::row::RowCells;
-use super::{Foreign, ForeignNotes, Role};
+use super::{Foreign, ForeignNotes, Profile, Role};
 
 /// The key that Dub gives to the link of a bare domain.
 const ROOT: &str = "_root";
@@ -18,14 +18,18 @@ pub(super) struct Address {
     pub(super) id: Option<String>,
     pub(super) url: Option<String>,
     pub(super) others: Vec<String>,
+    /// It is on a domain of the service, which cannot move.
+    pub(super) stays: bool,
 }
 
 impl Address {
     /// With `is_mapped`, the caller says which column has the ID.
-    pub(super) fn read(row: &RowCells<'_>, is_mapped: bool) -> Self {
+    pub(super) fn read(row: &RowCells<'_>, is_mapped: bool, profile: &Profile) -> Self {
         let customs = row.all(&Role::CustomLinks).flat_map(|cell| cell.text.split([',', ';', '|', ' ']));
         let mut links: Vec<String> = customs.filter(|link| !link.is_empty()).map(str::to_owned).collect();
         links.extend(row.all(&Role::ShortLink).map(|cell| cell.text.trim().to_owned()));
+        // The first that can move.
+        links.sort_by_key(|link| profile.owns(&host(link)));
         let id = match (row.text(&Role::Id).and_then(named), links.first().and_then(|link| path(link))) {
             // The short link needs the whole path.
             (Some(id), Some(path)) if !is_mapped && path.rsplit_once('/').is_some_and(|(_, last)| last == id) => {
@@ -39,22 +43,33 @@ impl Address {
         let main = links.next();
         let others = links.filter(|link| main.as_deref().map(place) != Some(place(link))).collect();
         let url = main.or_else(|| Some(format!("{}/{}", host?.trim_end_matches('/'), id.as_deref()?)));
-        Self { id, url, others }
+        let stays = url.as_deref().is_some_and(|url| profile.owns(&self::host(url)));
+        Self { id, url, others, stays }
     }
 
-    /// The paths of other short links on the same host.
+    /// The domain of the short link, in lower case.
+    pub(super) fn host(&self) -> Option<String> {
+        self.url.as_deref().map(host).filter(|host| !host.is_empty())
+    }
+
+    /// The paths of other short links on the same host, if it can move.
     fn other_paths(&self) -> impl Iterator<Item = String> {
-        let host = self.url.as_deref().map(host);
+        let host = self.url.as_deref().map(host).filter(|_| !self.stays);
         self.others.iter().filter(move |other| Some(self::host(other)) == host).filter_map(|other| path(other))
     }
 
     /// The paths on the same host that lead to the link, but are not its ID, as aliases; at most as many as a link can have.
-    pub(super) fn aliases(&self, id: Option<&str>) -> Vec<Alias> {
+    /// Of its other short links, only those that are free: two hosts may have the same path.
+    pub(super) fn aliases(&self, id: Option<&str>, is_free: impl Fn(&Alias) -> bool) -> Vec<Alias> {
+        if self.stays {
+            return Vec::new();
+        }
         // A mapped ID need not be the path of the short link.
         let main = self.url.as_deref().and_then(path);
-        let paths = self.id.iter().cloned().chain(main).chain(self.other_paths());
+        let own = self.id.iter().cloned().chain(main).filter_map(|path| as_alias(&path));
+        let others = self.other_paths().filter_map(|path| as_alias(&path)).filter(is_free);
         let mut all: Vec<Alias> = Vec::new();
-        for alias in paths.filter_map(|path| as_alias(&path)).filter(|alias| Some(alias.as_str()) != id) {
+        for alias in own.chain(others).filter(|alias| Some(alias.as_str()) != id) {
             if all.len() < MAX_ALIASES && !all.contains(&alias) {
                 all.push(alias);
             }
@@ -175,6 +190,7 @@ fn sanitize(id: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::profiles::{BITLY, BRANCH};
     use super::*;
 
     #[test]
@@ -199,11 +215,25 @@ mod tests {
     }
 
     #[test]
+    fn domains_of_the_service_are_known_with_their_subdomains() {
+        for (profile, host, owns) in [
+            (&BITLY, "bit.ly", true),
+            (&BITLY, "not-bit.ly", false),
+            (&BITLY, "go.example.com", false),
+            (&BRANCH, "example.app.link", true),
+            (&BRANCH, "app.link.example.com", false),
+        ] {
+            assert_eq!(profile.owns(host), owns, "{host}");
+        }
+    }
+
+    #[test]
     fn what_is_not_the_id_becomes_an_alias() {
         let address = |id: &str, others: &[&str]| Address {
             id: Some(id.to_owned()),
             url: Some(format!("https://go.example.com/{id}")),
             others: others.iter().map(|&other| other.to_owned()).collect(),
+            stays: false,
         };
         let two = ["https://GO.example.com/two", "https://bit.ly/3x"];
         for (id, others, is_now, aliases, loses) in [
@@ -214,16 +244,24 @@ mod tests {
             ("a", &["https://go.example.com/a/b/c/d", "https://go.example.com/a"], "x", &["a"], true),
         ] {
             let address = address(id, others);
-            let found = address.aliases(Some(is_now));
+            let found = address.aliases(Some(is_now), |_| true);
             assert_eq!(found.iter().map(Alias::as_str).collect::<Vec<_>>(), aliases, "{id}");
             assert_eq!(address.loses_another(Some(is_now), &found), loses, "{id}");
         }
+        // Only other short links give way to an earlier row.
+        let crowded = address("l/o_e", &two);
+        let found = crowded.aliases(Some("o-e"), |_| false);
+        assert_eq!(found.iter().map(Alias::as_str).collect::<Vec<_>>(), ["l/o_e"]);
+        assert!(crowded.loses_another(Some("o-e"), &found));
+        // Nothing leads to a domain of the service.
+        let staying = Address { stays: true, ..address("l/o_e", &two) };
+        assert!(staying.aliases(Some("o-e"), |_| true).is_empty() && !staying.loses_another(Some("o-e"), &[]));
         // The ID is from another column.
         let mapped = |others: &[&str]| Address { id: Some("spring".to_owned()), ..address("3xYz_9", others) };
-        let found = mapped(&[]).aliases(Some("spring"));
+        let found = mapped(&[]).aliases(Some("spring"), |_| true);
         assert_eq!(found.iter().map(Alias::as_str).collect::<Vec<_>>(), ["3xYz_9"]);
         let two = mapped(&["https://go.example.com/spring", "https://go.example.com/cafe\u{301}"]);
-        let found = two.aliases(Some("spring"));
+        let found = two.aliases(Some("spring"), |_| true);
         assert_eq!(found.iter().map(Alias::as_str).collect::<Vec<_>>(), ["3xYz_9", "caf\u{e9}"]);
         assert!(!two.loses_another(Some("spring"), &found));
     }
@@ -245,7 +283,7 @@ mod tests {
     #[test]
     fn a_key_is_the_short_link_however_it_is_written() {
         let key = |url: Option<&str>, id: Option<&str>| {
-            Address { id: id.map(str::to_owned), url: url.map(str::to_owned), others: Vec::new() }.key()
+            Address { id: id.map(str::to_owned), url: url.map(str::to_owned), ..Address::default() }.key()
         };
         for url in ["https://Go.example.com/c/d", "go.example.com/c/d/", "http://go.example.com/c/d?x=1"] {
             assert_eq!(key(Some(url), Some("c/d")).as_deref(), Some("go.example.com/c/d"), "{url}");

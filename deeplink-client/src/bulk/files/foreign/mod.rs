@@ -28,7 +28,7 @@ use crate::bulk::template::hash;
 use address::Address;
 use kept::Kept;
 pub(super) use member::{Member, flatten};
-pub use notes::{ForeignNotes, MarkedRows};
+pub use notes::{ForeignHost, ForeignNotes, MarkedRows};
 use profiles::Profile;
 pub(super) use row::Cell;
 use row::RowCells;
@@ -52,6 +52,19 @@ pub enum Provider {
 }
 
 impl Provider {
+    const ALL: [Self; 6] = [Self::Bitly, Self::Dub, Self::Shlink, Self::Branch, Self::Firebase, Self::Csv];
+
+    /// The service that has this domain for the short links of its users.
+    fn owner_of(host: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|provider| provider.profile().owns(host))
+    }
+
+    /// The name of the service.
+    #[must_use]
+    pub fn label(self) -> &'static str {
+        self.profile().label
+    }
+
     fn profile(self) -> &'static Profile {
         match self {
             Self::Bitly => &profiles::BITLY,
@@ -294,7 +307,7 @@ impl Foreign {
     /// The link of a row, if it is one.
     pub(super) fn link(&self, mapping: &Mapping, line: u64, cells: &[Cell<'_>]) -> Result<Option<Found>, Box<Refused>> {
         let (row, mut notes) = (RowCells::new(cells), self.notes());
-        let address = Address::read(&row, mapping.maps(&Field::CustomId));
+        let address = Address::read(&row, mapping.maps(&Field::CustomId), self.profile);
         if let Some(host) = self.root(&address) {
             notes.add_root(&host, row.text(&Role::Web));
             return Ok(None);
@@ -303,20 +316,23 @@ impl Foreign {
             Ok(ids) => ids,
             Err(invalid) => return Err(Box::new(Refused { id: address.id, column: None, invalid })),
         };
-        let aliases = self.free_aliases(address.aliases(id.as_deref()));
+        let aliases = self.aliases(&address, id.as_deref());
         let link = self.content(mapping, line, &row, &address, (id.as_deref(), original, &aliases), &mut notes);
         let link = link.map_err(|(column, invalid)| {
             Box::new(Refused { id: id.clone().or(address.id.clone()), column, invalid })
         })?;
         self.give(&aliases);
+        if let Some(host) = address.host() {
+            notes.add_host(host);
+        }
         let key = if id.is_none() { address.key() } else { None };
         Ok(Some(Found { id, key, link }))
     }
 
-    /// Those of these aliases that no earlier valid row has: two domains may have the same path.
-    fn free_aliases(&self, aliases: Vec<Alias>) -> Vec<Alias> {
+    /// The aliases of a link: those of its other short links only if no earlier valid row has them.
+    fn aliases(&self, address: &Address, id: Option<&str>) -> Vec<Alias> {
         let given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
-        aliases.into_iter().filter(|alias| !given.contains(&hash(alias.as_str().as_bytes()))).collect()
+        address.aliases(id, |alias| !given.contains(&hash(alias.as_str().as_bytes())))
     }
 
     /// Gives a valid row these aliases.
@@ -355,9 +371,11 @@ impl Foreign {
             let message = "the row has no destination; a template can set one for such rows";
             return Err(unplaced(Invalid::field(ErrorCode::InvalidUrl, "web_url", message)));
         }
+        notes.archived += u64::from(state::is_kept_active(row));
         if link.enabled == Some(false) && state::is_off(row, self.reading.now) {
             notes.disabled.add(line);
         }
+        notes.aliased += u64::from(link.aliases.as_ref().is_some_and(|aliases| !aliases.is_empty()));
         Ok(link)
     }
 }

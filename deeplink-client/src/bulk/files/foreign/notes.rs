@@ -1,5 +1,6 @@
 //! What was left out or changed.
 
+use super::Provider;
 use super::row::Cell;
 
 /// Columns that are named.
@@ -26,6 +27,18 @@ impl MarkedRows {
     }
 }
 
+/// A domain of short links in an export.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ForeignHost {
+    /// The domain, in lower case.
+    pub host: String,
+    /// How many links have their short link there.
+    pub links: u64,
+    /// The service that owns it, if one does: its short links cannot move.
+    pub owner: Option<Provider>,
+}
+
 /// What was left out or changed while an export of another service was read.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
@@ -42,6 +55,12 @@ pub struct ForeignNotes {
     pub replaced: u64,
     /// Short links with a path of several segments, of which the last is the ID.
     pub shortened: u64,
+    /// The first domains of short links, at most five.
+    pub hosts: Vec<ForeignHost>,
+    /// Links that are archived in the other service, and work like any other here.
+    pub archived: u64,
+    /// Links with aliases, which require a verified primary domain.
+    pub aliased: u64,
     /// Links with another short link on the same host, which is neither created nor an alias.
     pub others: u64,
     /// Links with a deep link that has no scheme, which is not imported.
@@ -77,6 +96,16 @@ impl ForeignNotes {
             self.has_more = true;
         } else {
             columns.push(cell.name.to_owned());
+        }
+    }
+
+    /// Counts a link on a domain.
+    pub(super) fn add_host(&mut self, host: String) {
+        if let Some(known) = self.hosts.iter_mut().find(|known| known.host == host) {
+            known.links += 1;
+        } else if self.hosts.len() < MAX_NAMED {
+            let owner = Provider::owner_of(&host);
+            self.hosts.push(ForeignHost { host, links: 1, owner });
         }
     }
 

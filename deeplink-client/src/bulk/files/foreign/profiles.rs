@@ -17,6 +17,8 @@ const DROPPED: Role = R::Own(Field::Ignored);
 pub(super) struct Profile {
     /// The service, for messages.
     pub(super) label: &'static str,
+    /// Its own domains, on which its users have short links, directly or on subdomains.
+    pub(super) hosts: &'static [&'static str],
     /// The value of `imported_from`.
     pub(super) origin: Option<&'static str>,
     /// The keys that lead to the list of links in the service's JSON, if that can be read.
@@ -37,6 +39,13 @@ pub(super) struct Profile {
 }
 
 impl Profile {
+    /// Whether a host, in lower case, is one of the service's own.
+    pub(super) fn owns(&self, host: &str) -> bool {
+        let is_in =
+            |domain: &&str| host.strip_suffix(*domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'));
+        self.hosts.iter().any(is_in)
+    }
+
     /// The role of a column, if the service has one of that name.
     pub(super) fn role(&self, name: &str) -> Option<Role> {
         candidates(name).iter().find_map(|name| {
@@ -67,6 +76,7 @@ fn candidates(name: &str) -> Vec<String> {
 
 pub(super) static BITLY: Profile = Profile {
     label: "Bitly",
+    hosts: &["bit.ly", "j.mp", "bitly.com"],
     origin: Some("bitly"),
     json: Some(&["links"]),
     separators: &[',', '|', ';'],
@@ -95,6 +105,7 @@ pub(super) static BITLY: Profile = Profile {
 
 pub(super) static DUB: Profile = Profile {
     label: "Dub",
+    hosts: &["dub.sh", "dub.link", "chatg.pt", "spti.fi", "git.new", "amzn.id", "fig.page", "loooooooo.ng"],
     origin: Some("dub"),
     json: Some(&[]),
     separators: &[','],
@@ -136,6 +147,7 @@ pub(super) static DUB: Profile = Profile {
 
 pub(super) static SHLINK: Profile = Profile {
     label: "Shlink",
+    hosts: &[],
     origin: Some("shlink"),
     json: Some(&["shortUrls", "data"]),
     separators: &[',', '|'],
@@ -164,6 +176,7 @@ pub(super) static SHLINK: Profile = Profile {
 
 pub(super) static BRANCH: Profile = Profile {
     label: "Branch",
+    hosts: &["app.link", "test-app.link", "bnc.lt"],
     origin: Some("branch"),
     json: None,
     separators: &[',', '|', ';'],
@@ -199,6 +212,7 @@ pub(super) static BRANCH: Profile = Profile {
 
 pub(super) static FIREBASE: Profile = Profile {
     label: "Firebase Dynamic Links",
+    hosts: &["page.link", "app.goo.gl"],
     origin: Some("firebase"),
     json: None,
     separators: &[','],
@@ -233,6 +247,7 @@ pub(super) static FIREBASE: Profile = Profile {
 /// The names that exports of further services have in common.
 pub(super) static ANY: Profile = Profile {
     label: "CSV",
+    hosts: &[],
     origin: None,
     json: None,
     separators: &[',', '|', ';'],

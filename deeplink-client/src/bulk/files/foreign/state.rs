@@ -79,6 +79,11 @@ fn has_other_status(row: &RowCells<'_>) -> bool {
     row.peek(&Role::Status).is_some_and(|text| !text.eq_ignore_ascii_case("active") && !is_archived(text))
 }
 
+/// Whether a link is archived in the other service.
+pub(super) fn is_kept_active(row: &RowCells<'_>) -> bool {
+    [Role::Archived, Role::Status].into_iter().any(|role| row.peek(&role).is_some_and(is_archived))
+}
+
 /// Whether a link is archived, by a status or by yes and no.
 pub(super) fn is_archived(text: &str) -> bool {
     is_true(text) || text.eq_ignore_ascii_case("archived")

@@ -119,6 +119,12 @@ fn other_short_links_on_the_same_host_are_aliases() {
     // The last row has a path that cannot be one, and one that is an earlier row's.
     assert_eq!(aliases, [Some(r#"["two"]}"#), None, None, None]);
     assert_eq!(notes.others, 1);
+    // The short link is the first on a domain that can move.
+    let (rows, _) = plain(
+        Provider::Bitly,
+        "Link,Custom Link,Long URL\nhttps://bit.ly/6x,https://bit.ly/promo;https://go.example.com/six,https://example.com\n",
+    );
+    assert!(rows[0].starts_with("2 six {") && rows[0].contains("https://bit.ly/promo https://bit.ly/6x"), "{rows:?}");
     // A row that is refused takes no alias from a later one.
     let (rows, _) = plain(
         Provider::Bitly,
