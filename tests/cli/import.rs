@@ -35,6 +35,24 @@ pub(crate) fn service() -> Double {
     })
 }
 
+/// Of many rejected rows, the first are printed, and the number of the others.
+#[test]
+fn rejected_rows_that_are_not_printed_are_counted() {
+    let double = service();
+    let dl = Dl::at(&double.url);
+    dl.file(
+        "links.csv",
+        "id,web\ntaken-1,https://example.com/\ntaken-2,https://example.com/\ntaken-3,https://example.com/\n",
+    );
+    for (more, told) in
+        [("", "\n… and 2 more; --rejects FILE collects all\n"), (" --rejects bad.csv", "\n… and 2 more\n")]
+    {
+        let ran = dl.run(&format!("links import links.csv --on-error continue --no-journal --max-errors 1{more}"));
+        assert!(ran.fails(10).contains(told), "{ran}");
+        assert_eq!(ran.stderr.matches("[link_id_taken]").count(), 1, "{ran}");
+    }
+}
+
 #[test]
 fn a_file_is_imported_and_summed_up() {
     let double = service();

@@ -72,9 +72,9 @@ async fn r4_choices_offer_all_rows() {
     let world = spawn().await;
     fill(&world).await;
     let visitor = Visitor::signed_in(&world, &world.a).await;
-    for (path, value) in [("/account/webhooks", "aff_"), ("/account/keys", "row-")] {
+    for (path, value) in [("/account/webhooks", "<option value=\"aff_"), ("/account/keys", "<option>row-")] {
         let page = text_of(&visitor.get(path).await);
-        let offered = page.matches(&format!("<option value=\"{value}")).count();
+        let offered = page.matches(value).count();
         assert!(offered >= 230 && rows(&page).len() == 230, "{path}: {offered}");
     }
 }

@@ -91,7 +91,8 @@ fn an_export_is_checked_planned_rejected_and_resumed_as_any_file() {
     let json = dl.run("import --from bitly bitly.csv --check -o json").error();
     assert_eq!((&json["items"][0]["code"], &json["items"][0]["id"]), (&json!("invalid_custom_id"), &json!("a_b")));
     dl.file("taken.csv", "Link,Destination URL\nhttps://bit.ly/taken-1,https://example.com\n");
-    dl.run("import --from bitly taken.csv").fails(10);
+    let taken = "IDs in use: --on-conflict skip keeps the existing links, and --on-conflict update changes them";
+    assert!(dl.run("import --from bitly taken.csv").fails(10).contains(taken));
     assert_eq!(dl.run("import --from bitly taken.csv --on-conflict skip --restart -o json").json()["skipped"], 1);
     let piped = dl.run_with("import --from shlink - -o json", &SHLINK_JSON.replace('\n', " "));
     assert_eq!(piped.json()["created"], 1, "the list of an API, on one line: {piped}");

@@ -6,6 +6,7 @@ use super::exports::SHLINK_JSON;
 use super::sent;
 use crate::import::service;
 use deeplink_testing::dl::{Dl, Ran};
+use deeplink_testing::double::{Answer, Double, domain};
 
 #[test]
 fn notes_name_the_columns_that_are_left_out() {
@@ -82,6 +83,50 @@ fn everything_that_changes_is_counted() {
     note: to redirect visitors who open the domain itself: dl domains update go.example.com --root-url 'https://example.com/?a=b&c'
     99 rows in dub.json: all valid; nothing was sent
     ");
+}
+
+/// Domains of the other service cannot move; those of another one show that the file is another's.
+#[test]
+fn domains_that_cannot_move_are_named() {
+    let double = service();
+    let dl = Dl::at(&double.url);
+    let rows = "https://bit.ly/3xYz9Ab,https://example.com/1,Archived\nhttps://bit.ly/4AbCdEf,https://example.com/2,Active\n\
+                https://go.example.com/spring,https://example.com/3,Archived\n";
+    dl.file("links.csv", &format!("Link,Destination URL,Status\n{rows}"));
+    insta::assert_snapshot!(dl.run("import --from bitly links.csv --check"), @r#"
+    --- stderr
+    note: 2 short links on bit.ly cannot move from Bitly; they get new ones
+    note: did not import column: "Status"; --keep-details keeps it as metadata, which is public
+    note: 2 archived links will work like any other
+    3 rows in links.csv: all valid; nothing was sent
+    "#);
+    let ran = dl.run("import --from dub links.csv --check -o json");
+    let warning = "warning: 2 short links in links.csv are on bit.ly, a domain of Bitly: if the file is an export from \
+                   Bitly, use --from bitly";
+    assert!(ran.says(warning), "{ran}");
+    assert_eq!(ran.json(), json!({"rows": 3, "invalid": 0}));
+}
+
+/// Before anything is sent, the domains of the account are compared with those of the short links.
+#[test]
+fn domains_that_the_account_does_not_have_are_named() {
+    for (domains, told) in [
+        (json!([]), &["the account has no verified domain", "1 short link on go.example.com"][..]),
+        (json!([domain(false)]), &["the account has no verified domain", "dl domains add go.example.com"]),
+        (json!([domain(true)]), &[]),
+    ] {
+        let double = Double::new(move |request| match request.line().as_str() {
+            "GET /v1/domains" => Answer::json(200, &domains),
+            "GET /v1/links" => Answer::new(200, r#"{"links":[],"next_cursor":null}"#),
+            _ => Answer::json(201, &json!({"links": [{"link_id": "abc", "url": "https://go.example.com/abc"}]})),
+        });
+        let dl = Dl::at(&double.url);
+        dl.file("links.csv", "Slug,URL,Short URL\nabc,https://example.com/,https://go.example.com/abc\n");
+        let ran = dl.run("import --from csv links.csv");
+        assert_eq!(ran.code, Some(0), "{ran}");
+        assert!(told.iter().all(|told| ran.says(told)), "{ran}");
+        assert_eq!(ran.stderr.contains("go.example.com") || ran.stderr.contains("warning"), !told.is_empty(), "{ran}");
+    }
 }
 
 #[test]

@@ -9,7 +9,7 @@ use deeplink_testing::dl::Dl;
 #[test]
 fn bad_files_are_refused_with_the_reason() {
     let head = "Link,Destination URL,Expires\n";
-    let cases: [(&str, &str, Vec<u8>, &[&str]); 22] = [
+    let cases: [(&str, &str, Vec<u8>, &[&str]); 23] = [
         (
             "--from bitly",
             "x.csv",
@@ -124,6 +124,12 @@ fn bad_files_are_refused_with_the_reason() {
         ),
         ("--from bitly", "x.csv", b"\xff\xfeL\0i\0n\0k\0\n\0\x00\xd8".into(), &["invalid UTF-16 near byte 14"]),
         ("--from bitly", "x.csv", b"\xff\xfe\0\0L\0\0\0".into(), &["the input is UTF-32; save it as UTF-8"]),
+        (
+            "--from bitly",
+            "x.csv",
+            b"PK\x03\x04\x14\0".into(),
+            &["x.csv: the input is an Excel workbook or another ZIP file; save it as CSV"],
+        ),
         ("--from branch", "x.json", b"[]".into(), &["x.json: found JSON instead of a CSV file (Branch export)"]),
         (
             "--from shlink",
