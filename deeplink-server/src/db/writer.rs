@@ -24,9 +24,9 @@ use crate::shares::Turn;
 
 /// Maximum writes per transaction.
 const MAX_BATCH: usize = 64;
-/// How long the writes of a transaction may take before it accepts no more. Each of them waits for the others, so with many
-/// accounts this is what everybody waits.
-const MAX_BATCH_WORK: Duration = Duration::from_millis(20);
+/// How long the writes of a transaction may take before it accepts no more: longer than a large one takes, or small ones behind
+/// it wait for the next large one, too.
+const MAX_BATCH_WORK: Duration = Duration::from_millis(50);
 /// How long they may take before it accepts only small ones: a large one takes long by itself.
 const MAX_BEFORE_LARGE: Duration = Duration::from_millis(10);
 /// Timeout of one attempt to lock the file; between attempts overdue writes are refused.
