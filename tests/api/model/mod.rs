@@ -190,7 +190,7 @@ impl Stage {
                 if let Some(referer) = referer {
                     visit = visit.header("referer", REFERERS[referer].0);
                 }
-                let status = visit.send().await.map_err(|error| error.to_string())?.status().as_u16();
+                let status = visit.send().await.map_err(|error| format!("{error:?}"))?.status().as_u16();
                 if matches!(status, 200 | 302) { Ok(Outcome::Done) } else { Err(format!("a visit: {status}")) }
             }
             Event::Touch { link, install, model } => {
