@@ -1,10 +1,10 @@
-//! The preview of a link: what the script shows while it is written is what the server shows.
+//! The preview of a link: what the script shows while it is written is what the server shows. Its QR code is the server's.
 
 use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use crate::account::enter;
+use crate::account::{enter, look};
 use crate::axe;
 use crate::browser::{Browser, browse};
 use crate::device::{IPHONE, WINDOWS};
@@ -66,6 +66,38 @@ async fn a_preview_follows_what_is_typed() {
         browser.command("Emulation.setScriptExecutionDisabled", json!({"value": true})).await;
         browser.open(&browser.service("/account/new-link")).await;
         assert!(browser.is_shown("[name=preview]").await);
+    })
+    .await;
+}
+
+/// The script does not draw codes: the button is there as soon as a design can be chosen.
+#[tokio::test]
+async fn the_button_previews_the_code() {
+    const GROUP: &str = "details:has([name^=qr])";
+    let world = spawn().await;
+    browse(world, async |browser| {
+        enter(browser, &browser.world.a).await;
+        for (name, device) in [("desktop", WINDOWS), ("phone", IPHONE)] {
+            browser.be(device, "light").await;
+            browser.open(&browser.service("/account/new-link")).await;
+            browser.click(&format!("{GROUP} > summary")).await;
+            assert!(browser.is_shown("[name=preview]").await, "{name}");
+            browser.fill("qr-fgColor", "0a3c8c").await;
+            browser.click("[name=preview]").await;
+            browser
+                .until("location.hash === '#preview' && document.querySelector('.preview .qr')?.naturalWidth > 0")
+                .await;
+            assert!(browser.is_shown("[name=preview]").await, "{name}: its group is open");
+            browser.capture_window(&format!("account-preview-{name}")).await;
+        }
+        look(browser, "usual-new-link-preview").await;
+
+        // What is wrong with the design is beside its field, which has the focus.
+        browser.be(WINDOWS, "light").await;
+        browser.fill("qr-fgColor", "red").await;
+        browser.click("[name=preview]").await;
+        browser.until("document.title.startsWith('Error: ') && document.activeElement.id === 'qr-fgColor'").await;
+        assert!(browser.eval::<bool>(&format!("document.querySelector('{GROUP}').open")).await);
     })
     .await;
 }

@@ -87,14 +87,31 @@ pub(crate) async fn get(
     uri: Uri,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    draw_for(&app, &caller, (&link_id, &format), (uri.query().unwrap_or_default(), |look| look), &headers).await
+    let file = (Subject::Link(&link_id), &*format);
+    draw_for(&app, &caller, file, (uri.query().unwrap_or_default(), |look| look), &headers).await
+}
+
+/// The link that a code leads to.
+#[derive(Clone, Copy)]
+pub(crate) enum Subject<'a> {
+    /// One of the caller's links.
+    Link(&'a str),
+    /// A link that does not exist yet and would have this ID.
+    Draft(&'a str),
+}
+
+impl<'a> Subject<'a> {
+    fn id(self) -> &'a str {
+        let (Self::Link(id) | Self::Draft(id)) = self;
+        id
+    }
 }
 
 /// Draws a link of the caller, with the options in the query, else with the link's own look and what `complete` adds to it.
 pub(crate) async fn draw_for(
     app: &Shared,
     caller: &Caller,
-    file: (&str, &str),
+    file: (Subject<'_>, &str),
     options: (&str, fn(QrOptions) -> QrOptions),
     headers: &HeaderMap,
 ) -> Result<Response, ApiError> {
@@ -108,12 +125,12 @@ pub(crate) async fn draw_for(
 async fn try_draw(
     app: &Shared,
     caller: &Caller,
-    (link_id, format): (&str, &str),
+    (subject, format): (Subject<'_>, &str),
     (query, complete): (&str, fn(QrOptions) -> QrOptions),
     headers: &HeaderMap,
 ) -> Result<Response, ApiError> {
     let format = QrFormat::ALL.iter().copied().find(|known| known.as_str() == format).ok_or_else(unknown_format)?;
-    let link = if caller.is_known() { Some(address(app, caller, link_id).await?) } else { None };
+    let link = if caller.is_known() { Some(address(app, caller, subject).await?) } else { None };
     let is_allowed = |address| app.config.outbound_allow.contains(address);
     let asked = QrOptions::from_query(query, is_allowed)?;
     let style = asked.check()?;
@@ -136,7 +153,7 @@ async fn try_draw(
         (style, digest)
     };
     let layout = Layout::of(&style, format, &url).map_err(|why| told(Invalid::from(why).into()))?;
-    let file = File { link_id, format, has_logo: style.logo.is_some() };
+    let file = File { link_id: subject.id(), format, has_logo: style.logo.is_some() };
     let artwork = match &style.logo {
         Some(logo) => Some(Artwork::of(app, caller, logo, digest).await.map_err(told)?),
         None => None,
@@ -172,13 +189,17 @@ fn no_logo() -> ApiError {
     Invalid::field(ErrorCode::InvalidQrOptions, "logo", message).into()
 }
 
-/// The address of one of the caller's links, as in its detail, and the look that it keeps.
-async fn address(app: &App, caller: &Caller, link_id: &str) -> Result<(String, Option<QrOptions>), ApiError> {
+/// The address of a link, as in its detail, and the look that it keeps.
+async fn address(app: &App, caller: &Caller, subject: Subject<'_>) -> Result<(String, Option<QrOptions>), ApiError> {
     let mut reader = app.db.read().await?;
-    let link = super::links::find(&mut reader.conn(), caller, link_id).await?;
+    let link = match subject {
+        Subject::Link(id) => Some(super::links::find(&mut reader.conn(), caller, id).await?),
+        Subject::Draft(_) => None,
+    };
     let primary = domains::primary_of(&mut reader.conn(), &caller.tenant).await?;
-    let url = app.url_of(&link, primary.as_deref());
-    Ok((url, link.content.qr))
+    let primary = primary.as_deref();
+    let url = link.as_ref().map_or_else(|| app.link_url(subject.id(), primary), |link| app.url_of(link, primary));
+    Ok((url, link.and_then(|link| link.content.qr)))
 }
 
 /// The style of a link's own look and what `complete` adds to it, and the digest of its uploaded logo. Without the logo, if

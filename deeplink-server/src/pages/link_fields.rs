@@ -3,6 +3,7 @@
 use deeplink_core::error::{ErrorCode, Invalid};
 use deeplink_core::link::{Action, AgentContext, CreateLink, LinkDetail, SocialPreview, UpdateLink};
 use deeplink_core::patch::Patch;
+use deeplink_core::qr::QrOptions;
 use deeplink_core::text::find_control;
 use deeplink_core::time::Timestamp;
 use deeplink_core::url::MAX_LEN;
@@ -10,7 +11,7 @@ use deeplink_core::utm::{UTM_NAMES, utm_value, with_utm, without_utm};
 use deeplink_core::zone::Zone;
 
 use super::form::Form;
-use super::tags;
+use super::{qr_look, tags};
 
 /// The link that a form describes.
 pub(super) fn link_in(form: &Form, zone: &Zone) -> Result<CreateLink, Invalid> {
@@ -29,6 +30,7 @@ pub(super) fn link_in(form: &Form, zone: &Zone) -> Result<CreateLink, Invalid> {
     link.tags = tags::in_form(form, "tags");
     link.aliases = tags::in_form(form, "aliases");
     link.imported_clicks = form.filled("imported_clicks").map(|text| count_in(&text));
+    link.qr = Some(qr_look::look_in(form)).filter(|look| *look != QrOptions::new());
     Ok(link)
 }
 

@@ -1,4 +1,5 @@
-//! The forms that create and change a link, with a preview of what they make of it.
+//! The forms that create and change a link, with a preview of what they make of it. The QR code's design is in that of a new
+//! link; afterward it has its own page, [`super::qr_look`].
 
 use std::sync::Arc;
 
@@ -16,9 +17,11 @@ use super::frame::{Back, Frame, Section, answer};
 use super::headers::see_other;
 use super::link_fields::{form_of, link_in, update_in};
 use super::person::Person;
-use super::{PageResult, tags, time};
+use super::qr_draft::{self, Draft};
+use super::{PageResult, qr_look, tags, time};
 use crate::api;
 use crate::db::hosts::{self, TenantBranding};
+use crate::db::{DbError, qr_logos};
 use crate::http::extract::Path;
 use crate::http::once::Once;
 use crate::state::{App, Shared};
@@ -38,7 +41,8 @@ pub(super) async fn new(State(app): State<Shared>, person: Person) -> Response {
 /// Creates a link, or shows its preview. The same form sent twice creates one.
 pub(super) async fn create(State(app): State<Shared>, person: Person, form: Form) -> PageResult {
     if form.has(PREVIEW) {
-        return Ok(new_page(&app, &person, &form, &View::Opened(None)).await);
+        let refused = qr_look::refusal(&app, &person, &form, &[]).await?;
+        return Ok(new_page(&app, &person, &form, &refused.unwrap_or(View::Opened(None))).await);
     }
     if form.names().all(|name| ["form", "enabled"].contains(&name) || form.value(name).is_empty()) {
         let error = FormError::in_field("web_url", "Enter at least one destination: a web page, an app or a store.");
@@ -116,10 +120,14 @@ async fn new_page(app: &App, person: &Person, values: &Form, view: &View<'_>) ->
         submit: "Create link",
         back: Section::LINKS.back(),
     };
-    let branding = branding_of(app, person, view).await;
-    let url = app.link_url("", branding.primary.as_deref());
-    let first = vec![web_field().placeholder("https://shop.example.com/sale"), id];
-    show(app, person, &page, first, (&branding, &url), values, view)
+    let account = Account::of(app, person, view).await;
+    let url = app.link_url("", account.branding.primary.as_deref());
+    let mut groups = vec![Group::plain(vec![web_field().placeholder("https://shop.example.com/sale"), id])];
+    groups.extend(more_groups(&account.branding.android_packages));
+    groups.extend([qr_draft::group(&account.logos), owner_group(app, &person.who.zone)]);
+    let code = (values.has(PREVIEW) && view.error().is_none()).then(|| Draft::of(values));
+    let preview = (Sketch::of(&account.branding, host_of(&url), |name| values.value(name)), code);
+    show(app, person, &page, groups, preview, values, view)
 }
 
 async fn edit_page(app: &App, person: &Person, link: &LinkDetail, values: &Form, view: &View<'_>) -> Response {
@@ -131,44 +139,56 @@ async fn edit_page(app: &App, person: &Person, link: &LinkDetail, values: &Form,
         submit: "Save changes",
         back: Back { path: &format!("/account/links/{id}"), name: id },
     };
-    let branding = branding_of(app, person, view).await;
-    show(app, person, &page, vec![web_field()], (&branding, &link.url), values, view)
+    let branding = Account::of(app, person, view).await.branding;
+    let mut groups = vec![Group::plain(vec![web_field()])];
+    groups.extend(more_groups(&branding.android_packages));
+    groups.push(owner_group(app, &person.who.zone));
+    let sketch = Sketch::of(&branding, host_of(&link.url), |name| values.value(name));
+    show(app, person, &page, groups, (sketch, None), values, view)
 }
 
-/// What landing pages show of the account. A form that is shown again because the database is unavailable does not wait
-/// for it a second time.
-async fn branding_of(app: &App, person: &Person, view: &View<'_>) -> TenantBranding {
-    if view.outcome().status.is_server_error() {
-        return TenantBranding::default();
+/// What the forms show of the account.
+#[derive(Default)]
+struct Account {
+    /// What its landing pages show.
+    branding: TenantBranding,
+    /// The names of its uploaded logos.
+    logos: Vec<String>,
+}
+
+impl Account {
+    /// Of the person. A form that is shown again because the database is unavailable does not wait for it a second time.
+    async fn of(app: &App, person: &Person, view: &View<'_>) -> Self {
+        if view.outcome().status.is_server_error() {
+            return Self::default();
+        }
+        Self::read(app, person).await.unwrap_or_else(|error| {
+            tracing::warn!(%error, "branding and logos could not be read; showing the form without them");
+            Self::default()
+        })
     }
-    let read = async {
-        let mut reader = app.db.read().await?;
-        hosts::branding_of(&mut reader.conn(), &person.caller.tenant, |domain| app.origin_of(domain)).await
-    };
-    read.await.unwrap_or_else(|error| {
-        tracing::warn!(%error, "branding could not be read; showing the form without it");
-        TenantBranding::default()
-    })
+
+    async fn read(app: &App, person: &Person) -> Result<Self, DbError> {
+        let (mut reader, tenant) = (app.db.read().await?, &person.caller.tenant);
+        let branding = hosts::branding_of(&mut reader.conn(), tenant, |domain| app.origin_of(domain)).await?;
+        Ok(Self { branding, logos: qr_logos::names(&mut reader.conn(), tenant).await? })
+    }
 }
 
-/// The form with its preview, for a link at this URL.
+/// The form with its preview.
 fn show(
     app: &App,
     person: &Person,
     page: &FormPage<'_>,
-    first: Vec<Field>,
-    (branding, url): (&TenantBranding, &str),
+    groups: Vec<Group>,
+    (sketch, code): (Sketch, Option<Draft>),
     values: &Form,
     view: &View<'_>,
 ) -> Response {
-    let mut groups = vec![Group::plain(first)];
-    groups.extend(more_groups(&branding.android_packages));
-    groups.push(owner_group(app, &person.who.zone));
     let form = FormView::new(app, groups, values, view);
-    let sketch = Sketch::of(branding, host_of(url), |name| values.value(name));
     let mut frame = Frame::of(app, person, page.section, page.title).showing(view);
     frame.own_css.clone_from(&sketch.css);
-    let page = LinkFormPage { frame: &frame, page, action: &person.path, form, sketch };
+    let page = LinkFormPage { frame: &frame, page, action: &person.path, form, sketch, code };
     answer(app, view.outcome(), &frame, &page)
 }
 
@@ -180,6 +200,8 @@ struct LinkFormPage<'a> {
     action: &'a str,
     form: FormView,
     sketch: Sketch,
+    /// The QR code, if it is previewed.
+    code: Option<Draft>,
 }
 
 fn web_field() -> Field {

@@ -36,6 +36,7 @@ mod notice;
 mod one_time;
 mod person;
 mod plan;
+mod qr_draft;
 mod qr_logo;
 mod qr_look;
 mod range;
@@ -79,6 +80,7 @@ table! {
     .route("/account/confirm", get(auth::sign_up).post(auth::confirm))
     .route("/account/links", get(link_list::list))
     .route("/account/new-link", get(link_form::new).post(link_form::create))
+    .route("/account/new-link/qr.svg", get(qr_draft::image))
     .route("/account/links/{link_id}", get(links::show))
     .route("/account/links/{link_id}/edit", get(link_form::edit).post(link_form::update))
     .route("/account/links/{link_id}/delete", get(links::confirm).post(links::delete))

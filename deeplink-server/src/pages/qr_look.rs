@@ -21,6 +21,7 @@ use super::headers::see_other;
 use super::person::Person;
 use super::qr_logo;
 use crate::api;
+use crate::api::qr::Subject;
 use crate::error::ApiError;
 use crate::http::extract::{Path, Query};
 use crate::state::{App, Shared};
@@ -28,7 +29,7 @@ use crate::state::{App, Shared};
 /// The prefix of an option's field.
 pub(super) const PREFIX: &str = "qr.";
 /// An image may have the link's look, which can change at any time.
-const NO_CACHE: HeaderValue = HeaderValue::from_static("private, no-cache");
+pub(super) const NO_CACHE: HeaderValue = HeaderValue::from_static("private, no-cache");
 /// Size of codes without one, in pixels.
 const POSTER_SIZE: u32 = 1_024;
 
@@ -44,7 +45,7 @@ pub(super) fn fetches_logo(look: &QrOptions) -> bool {
 
 /// What a preview and a download have where the look has no option: a size that is large enough for a poster, and error
 /// correction that tolerates some dirt. With a logo, the default level is higher.
-fn poster(look: QrOptions) -> QrOptions {
+pub(super) fn poster(look: QrOptions) -> QrOptions {
     let least = QrOptions::new().size(POSTER_SIZE);
     let has_logo = look.logo.is_some() && look.hide_logo != Some(true);
     let least = if has_logo { least } else { least.level(QrLevel::M) };
@@ -60,7 +61,8 @@ pub(super) async fn download(
     headers: HeaderMap,
 ) -> PageResult {
     let options: (_, fn(QrOptions) -> QrOptions) = (uri.query().unwrap_or_default(), poster);
-    let mut response = api::qr::draw_for(&app, &person.caller, (&id, &format), options, &headers).await?;
+    let file = (Subject::Link(&id), &*format);
+    let mut response = api::qr::draw_for(&app, &person.caller, file, options, &headers).await?;
     response.headers_mut().insert(header::CACHE_CONTROL, NO_CACHE);
     let name = format!("attachment; filename=\"{id}.{format}\"");
     let name = HeaderValue::try_from(name).map_err(|_| ApiError::not_found())?;
@@ -101,15 +103,8 @@ pub(super) async fn show(
         let initial = form_of(link.qr.as_ref());
         return page(&app, &person, &id, &initial, &View::Opened(Some(&query)), Some(String::new()), &UNSENT).await;
     }
-    let refused = match View::checked(&sent, |_| None, |form| update_in(form).check().map(drop)) {
-        Some(refused) => Some(refused),
-        // Neither would Save keep it.
-        None => match check_kept(&app, &person, &id, &sent).await {
-            Ok(()) => None,
-            Err(error) => Some(View::refused(&sent, error)?),
-        },
-    };
-    match refused {
+    // A preview refuses what Save refuses.
+    match refusal(&app, &person, &sent, &[&id]).await? {
         Some(refused) => page(&app, &person, &id, &sent, &refused, None, &UNSENT).await,
         None => {
             let look = without_deleted_logo(&app, &person, look_in(&sent)).await?;
@@ -126,11 +121,30 @@ async fn without_deleted_logo(app: &App, person: &Person, look: QrOptions) -> Re
     Ok(if names.iter().any(|known| known == name) { look } else { look.hide_logo(true) })
 }
 
+/// The view of a form whose look these links cannot keep or, without any, a new link cannot get.
+pub(super) async fn refusal<'a>(
+    app: &App,
+    person: &Person,
+    form: &'a Form,
+    links: &[&str],
+) -> Result<Option<View<'a>>, ApiError> {
+    if let Some(refused) = View::checked(form, |_| None, |form| update_in(form).check().map(drop)) {
+        return Ok(Some(refused));
+    }
+    match check_kept(app, person, form, links).await {
+        Ok(()) => Ok(None),
+        Err(error) => View::refused(form, error).map(Some),
+    }
+}
+
 /// The rules for a look that need more than the form.
-async fn check_kept(app: &App, person: &Person, id: &str, form: &Form) -> Result<(), ApiError> {
-    let patch = update_in(form).check()?;
+async fn check_kept(app: &App, person: &Person, form: &Form, links: &[&str]) -> Result<(), ApiError> {
+    let look = update_in(form).check()?.qr;
+    if !matches!(look, Patch::Set(_)) {
+        return Ok(());
+    }
     let mut reader = app.db.read().await?;
-    api::links::check_look(app, &mut reader.conn(), &person.caller.tenant, &patch.qr, &[id]).await
+    api::links::check_look(app, &mut reader.conn(), &person.caller.tenant, &look, links).await
 }
 
 /// Keeps the options as the link's look.
@@ -176,7 +190,7 @@ fn update_in(form: &Form) -> UpdateLink {
 }
 
 /// The options in a form. What is wrong with them is found when they are checked.
-fn look_in(form: &Form) -> QrOptions {
+pub(super) fn look_in(form: &Form) -> QrOptions {
     let mut members = Map::new();
     for name in OPTION_NAMES {
         let Some(text) = form.filled(&format!("{PREFIX}{name}")) else { continue };
@@ -197,7 +211,7 @@ pub(super) fn form_of(look: Option<&QrOptions>) -> Form {
 
 /// The query for the options of a poster, which have a level or a logo: with an option of the style, none of the link's look
 /// are added.
-fn query_of(look: &QrOptions) -> String {
+pub(super) fn query_of(look: &QrOptions) -> String {
     Serializer::new(String::new()).extend_pairs(members_of(Some(look))).finish()
 }
 
@@ -235,6 +249,16 @@ fn label_of(word: &'static str) -> &'static str {
 }
 
 fn groups(logos: &[String]) -> Vec<Group> {
+    let [styles, colours, others] = fields(logos, "You can upload one below.");
+    vec![
+        Group::new("Style", "", styles),
+        Group::new("Colors", "We recommend a dark code on a light background.", colours).folded(),
+        Group::new("Logo, error correction and size", "", others).folded(),
+    ]
+}
+
+/// The options of the style, the colors, and the others. `upload` says where a logo can be uploaded.
+pub(super) fn fields(logos: &[String], upload: &str) -> [Vec<Field>; 3] {
     let styles = vec![
         Field::choice("qr.dotType", "Dot style", "", choices("Default: rounded", DotType::ALL, DotType::as_str)),
         Field::choice(
@@ -267,9 +291,9 @@ fn groups(logos: &[String]) -> Vec<Group> {
     let names: Vec<_> = logos.iter().map(|name| format!("{UPLOADED}{name}")).collect();
     let listed = if names.is_empty() { String::new() } else { format!(", or an uploaded logo: {}", names.join(", ")) };
     let mut logo = Field::url("qr.logo", "Logo", "").placeholder("https://");
-    logo.hint = format!("The URL of a PNG, JPEG or WebP image{listed}. You can upload one below.").into();
+    logo.hint = format!("The URL of a PNG, JPEG or WebP image{listed}. {upload}").into();
     logo.suggestions = names;
-    let size = vec![
+    let others = vec![
         logo,
         Field::choice(
             "qr.level",
@@ -280,11 +304,7 @@ fn groups(logos: &[String]) -> Vec<Group> {
         Field::line("qr.size", "Size in pixels", "With the margin, at most 2048.").max_length(4).placeholder("1024"),
         Field::line("qr.margin", "Margin in modules", "At most 16.").max_length(2).placeholder("2"),
     ];
-    vec![
-        Group::new("Style", "", styles),
-        Group::new("Colors", "We recommend a dark code on a light background.", colours).folded(),
-        Group::new("Logo, error correction and size", "", size).folded(),
-    ]
+    [styles, colours, others]
 }
 
 #[cfg(test)]

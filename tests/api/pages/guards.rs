@@ -206,7 +206,11 @@ async fn x20_looking_at_pages_changes_nothing() {
     world.mails(1).await;
     let visitor = Visitor::signed_in(&world, &world.b).await;
     let before = stored(&world).await;
-    for path in pages.iter().map(String::as_str).chain(["/signin", "/account/links/spring-42/qr.svg"]) {
+    for path in pages.iter().map(String::as_str).chain([
+        "/signin",
+        "/account/links/spring-42/qr.svg",
+        "/account/new-link/qr.svg",
+    ]) {
         for method in [Method::GET, Method::HEAD] {
             visitor.ask(method, path).send().await;
         }

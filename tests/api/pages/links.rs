@@ -72,9 +72,9 @@ async fn a_link_is_made_changed_and_deleted() {
     // Groups of fields are folded, except those in which something was filled in or refused.
     let folded =
         |page: &str| ["", " open"].map(|open| page.matches(&format!("<details class=\"fold\"{open}>")).count());
-    assert_eq!(folded(&visitor.get("/account/new-link").await.text()), [5, 0]);
+    assert_eq!(folded(&visitor.get("/account/new-link").await.text()), [6, 0]);
     let refused = visitor.post("/account/new-link", &[("web_url", "shop"), ("ios_store_url", "shop")]).await;
-    assert_eq!(folded(&refused.text()), [4, 1]);
+    assert_eq!(folded(&refused.text()), [5, 1]);
     let form = visitor.get("/account/links/spring-sale/edit").await.text();
     assert_eq!(folded(&form), [3, 2]);
     assert!(form.contains("value=\"https://shop.example.com/sale\"") && form.contains("value=\"purchase\" selected"));

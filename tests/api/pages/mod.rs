@@ -9,6 +9,7 @@ mod links;
 mod lists;
 mod numbers;
 mod plan;
+mod qr_draft;
 mod qr_logo;
 mod qr_look;
 mod signin;
