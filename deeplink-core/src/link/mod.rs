@@ -11,6 +11,7 @@ mod filter;
 mod history;
 mod id;
 mod owner;
+pub mod row;
 mod update;
 
 use serde::{Deserialize, Serialize};

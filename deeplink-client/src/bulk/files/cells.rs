@@ -1,15 +1,13 @@
 //! Sets the fields of a link from texts: first the template, then the row, then the values set for every row.
 
 use deeplink_core::error::{ErrorCode, Invalid};
+use deeplink_core::link::row::{NULL, unescape};
 use deeplink_core::link::{Action, AgentContext, CreateLink, SocialPreview};
 use deeplink_core::metadata::Metadata;
 use deeplink_core::qr::QrOptions;
 use serde_json::value::RawValue;
 
 use super::fields::{Field, MetaKind};
-
-/// A cell that means `null`.
-const NULL: &str = r"\N";
 
 /// A link in the making.
 pub(super) struct Draft {
@@ -123,20 +121,6 @@ impl Draft {
         }
         Ok(self.link)
     }
-}
-
-/// Text that would read as `\N` has an extra backslash.
-fn unescape(text: &str) -> &str {
-    if is_escaped(text) { &text[1..] } else { text }
-}
-
-fn is_escaped(text: &str) -> bool {
-    text.strip_prefix(r"\\").is_some_and(|rest| rest.trim_start_matches('\\') == "N")
-}
-
-/// The reverse, for exports.
-pub(super) fn escape(text: &str) -> String {
-    if text == NULL || is_escaped(text) { format!("\\{text}") } else { text.to_owned() }
 }
 
 fn agent(link: &mut CreateLink) -> &mut AgentContext {
@@ -318,15 +302,6 @@ mod tests {
                 "" => assert!(made.is_err(), "{cells:?} {made:?}"),
                 text => assert_eq!(made, Ok(format!(r#"{{"metadata":{text}}}"#)), "{cells:?}"),
             }
-        }
-    }
-
-    #[test]
-    fn escapes_undo_each_other() {
-        for text in [r"\N", r"\\N", r"\\\N", r"\n", r"\\", "N", "", r"\Nx", r"\\Nx"] {
-            let cell = escape(text);
-            assert_ne!(cell, NULL, "{text}");
-            assert_eq!(unescape(&cell), text);
         }
     }
 }

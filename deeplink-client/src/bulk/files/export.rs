@@ -4,39 +4,8 @@ use std::fmt;
 use std::io::{self, Write};
 
 use deeplink_core::formula;
-use deeplink_core::link::{AgentContext, LinkDetail, SocialPreview};
-
-use super::cells::escape;
-
-const COLUMNS: [&str; 27] = [
-    "link_id",
-    "url",
-    "ios_deep_link",
-    "ios_store_url",
-    "android_deep_link",
-    "android_store_url",
-    "web_url",
-    "metadata",
-    "agent.action",
-    "agent.cta",
-    "agent.description",
-    "social.title",
-    "social.description",
-    "social.image_url",
-    "affiliate_id",
-    "status",
-    "expires_at",
-    "created_at",
-    "updated_at",
-    "name",
-    "enabled",
-    "owner_expires_at",
-    "expired_url",
-    "tags",
-    "aliases",
-    "qr",
-    "imported_clicks",
-];
+use deeplink_core::link::LinkDetail;
+use deeplink_core::link::row::{COLUMNS, cells};
 
 /// Writes links so that importing them changes nothing: CSV or JSONL.
 pub struct LinkWriter<W: Write> {
@@ -121,46 +90,6 @@ impl<W: Write> LinkWriter<W> {
             Form::Jsonl(out) => Ok(out),
         }
     }
-}
-
-fn cells(link: &LinkDetail) -> [String; COLUMNS.len()] {
-    let agent = link.agent_context.clone().unwrap_or_default();
-    let social = link.social_preview.clone().unwrap_or_default();
-    let AgentContext { action, cta, description } = agent;
-    let SocialPreview { title, description: text, image_url } = social;
-    // If imported by an earlier version, or without the other column, the account's expiry would become the owner's.
-    let owner_end = link.owner_expires_at.map(|moment| moment.to_string()).unwrap_or_default();
-    let own = |text: &Option<String>| text.clone().unwrap_or_default();
-    let prose = |text: Option<String>| text.map(|text| escape(&text)).unwrap_or_default();
-    [
-        link.link_id.clone(),
-        link.url.clone(),
-        own(&link.ios_deep_link),
-        own(&link.ios_store_url),
-        own(&link.android_deep_link),
-        own(&link.android_store_url),
-        own(&link.web_url),
-        link.metadata.as_ref().map(|metadata| metadata.as_str().to_owned()).unwrap_or_default(),
-        action.map(|action| action.as_str().to_owned()).unwrap_or_default(),
-        prose(cta),
-        prose(description),
-        prose(title),
-        prose(text),
-        own(&image_url),
-        link.affiliate_id.as_ref().map(|id| id.as_str().to_owned()).unwrap_or_default(),
-        link.status.as_str().to_owned(),
-        owner_end.clone(),
-        link.created_at.to_string(),
-        link.updated_at.to_string(),
-        prose(link.name.clone()),
-        link.enabled.to_string(),
-        owner_end,
-        own(&link.expired_url),
-        escape(&link.tags.join(",")),
-        link.aliases.join(","),
-        link.qr.as_ref().and_then(|qr| serde_json::to_string(qr).ok()).unwrap_or_default(),
-        link.imported_clicks.map(|count| count.to_string()).unwrap_or_default(),
-    ]
 }
 
 impl<W: Write> fmt::Debug for LinkWriter<W> {
