@@ -45,17 +45,27 @@ pub(crate) async fn update(
     let (once, asked, permit) = Once::batch::<BulkUpdate>(&app, request, &caller).await?;
     let change = asked.check()?;
     drop(permit);
-    let now = app.clock.now();
     let ids: Vec<String> = change.link_ids.iter().map(|(_, id)| id.clone()).collect();
-    let update = Update { app: Arc::clone(&app), caller: Arc::clone(&caller), change, now };
-    let answer = app.once(once.of_rows(ids.len()), update).await?;
+    let answer = update_for(&app, Arc::clone(&caller), once, change).await?;
     // The links as they are now, also for a repeat: they can be two megabytes, too much to keep for each key.
-    let links = details(&app, &caller.tenant, &ids, now).await?;
+    let links = details(&app, &caller.tenant, &ids).await?;
     answer.rebuilt(|()| BulkUpdated { links })
 }
 
+/// Changes links of the caller.
+pub(crate) async fn update_for(
+    app: &Shared,
+    caller: Arc<Caller>,
+    once: Once,
+    change: BulkChange,
+) -> Result<Answer<()>, ApiError> {
+    let (once, now) = (once.of_rows(change.link_ids.len()), app.clock.now());
+    app.once(once, Update { app: Arc::clone(app), caller, change, now }).await
+}
+
 /// Those of these links that exist, in this order.
-async fn details(app: &App, tenant: &TenantId, ids: &[String], now: Timestamp) -> Result<Vec<LinkDetail>, ApiError> {
+async fn details(app: &App, tenant: &TenantId, ids: &[String]) -> Result<Vec<LinkDetail>, ApiError> {
+    let now = app.clock.now();
     let mut reader = app.db.read().await?;
     let known: Vec<&str> = ids.iter().map(String::as_str).filter(|id| is_link_id(id)).collect();
     let mut links = links::find_many(&mut reader.conn(), tenant, &known).await?;
@@ -83,8 +93,18 @@ pub(crate) async fn delete(
     let (once, asked, permit) = Once::batch::<BulkDelete>(&app, request, &caller).await?;
     let ids = asked.check()?;
     drop(permit);
-    let now = app.clock.now();
-    app.once(once.of_rows(ids.len()), Delete { caller, ids, now }).await
+    delete_for(&app, caller, once, ids).await
+}
+
+/// Deletes links of the caller, each with its index in the request.
+pub(crate) async fn delete_for(
+    app: &Shared,
+    caller: Arc<Caller>,
+    once: Once,
+    ids: Vec<(u64, String)>,
+) -> Result<Answer<BulkDeleted>, ApiError> {
+    let (once, now) = (once.of_rows(ids.len()), app.clock.now());
+    app.once(once, Delete { caller, ids, now }).await
 }
 
 struct Update {
