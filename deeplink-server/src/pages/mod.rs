@@ -15,6 +15,7 @@ mod chart;
 mod confirm;
 mod deliveries;
 mod domains;
+mod download;
 mod explanations;
 mod export;
 mod faults;
