@@ -12,7 +12,7 @@ use http::header::SET_COOKIE;
 use super::PageResult;
 use super::chart::Report;
 use super::form::Form;
-use super::frame::{Frame, Section, answer};
+use super::frame::{Frame, REPORTS, Section, answer};
 use super::headers::see_other;
 use super::person::{Leaving, Person};
 use super::plan::Plan;
@@ -71,7 +71,7 @@ pub(super) async fn show(State(app): State<Shared>, person: Person, query: Query
             path: "/account/domains".into(),
         },
     ];
-    let frame = Frame::of(&app, &person, Section::OVERVIEW, "Overview").after(&query);
+    let frame = Frame::of(&app, &person, Section::OVERVIEW, "Overview").with(&REPORTS).after(&query);
     let base = app.public_url.as_str().trim_end_matches('/');
     let range = Range::read("/account", &query, now, &person.who.zone)?;
     let is_default = range.is_default();

@@ -15,7 +15,7 @@ use super::affiliate_numbers::{MAX_LINKS, Numbers};
 use super::chart::Report;
 use super::confirm::Question;
 use super::form::{Field, Form, FormView, Group, Kind, View, secret_of};
-use super::frame::{Back, Frame, Pager, Section, answer};
+use super::frame::{Back, Frame, Pager, REPORTS, Section, answer};
 use super::headers::{after_deletion, see_other};
 use super::link_list::{self, LinkRow};
 use super::person::Person;
@@ -167,7 +167,7 @@ async fn page(app: &Shared, person: &Person, id: &str, view: View<'_>) -> PageRe
     ];
     let stored = Form::with([("name", Some(affiliate.name.as_str())), ("status", Some(affiliate.status.as_str()))]);
     let form = FormView::new(app, vec![Group::plain(fields)], &stored, &view);
-    let frame = Frame::of(app, person, Section::AFFILIATES, affiliate.name.clone()).showing(&view);
+    let frame = Frame::of(app, person, Section::AFFILIATES, affiliate.name.clone()).with(&REPORTS).showing(&view);
     let cursor = view.cursor()?;
     let (links, next) = link_list::rows(app, person, links_of(&affiliate), cursor).await?;
     let path = format!("/account/affiliates/{id}");

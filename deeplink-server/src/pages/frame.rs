@@ -25,6 +25,24 @@ static CSS: LazyLock<String> =
 
 static SCRIPT: LazyLock<String> = LazyLock::new(|| compact_js(include_str!("../../templates/pages/account.js")));
 
+/// Rules and a script that only some pages need.
+pub(super) struct Part {
+    css: LazyLock<String>,
+    script: LazyLock<String>,
+}
+
+/// For pages with usage or a report.
+pub(super) static REPORTS: Part = Part {
+    css: LazyLock::new(|| compact_css(&[include_str!("../../templates/pages/reports.css")])),
+    script: LazyLock::new(|| compact_js(include_str!("../../templates/pages/reports.js"))),
+};
+
+/// For the form of a link.
+pub(super) static LINK_FORM: Part = Part {
+    css: LazyLock::new(|| compact_css(&[include_str!("../../templates/pages/link_form.css")])),
+    script: LazyLock::new(|| compact_js(include_str!("../../templates/pages/link_form.js"))),
+};
+
 /// Initial capacity, enough for most pages.
 const PAGE_BYTES: usize = 32 * 1024;
 
@@ -121,6 +139,8 @@ pub(super) struct Frame {
     pub(super) own_css: String,
     /// `None` on pages that have nothing for it to do, most of which hold a token.
     pub(super) script: Option<&'static str>,
+    /// What only this page's script does.
+    pub(super) own_script: &'static str,
     pub(super) title: String,
     /// The section that the page is in; `None` outside the account.
     pub(super) section: Option<Section>,
@@ -171,6 +191,7 @@ impl Frame {
             css: &CSS,
             own_css: String::new(),
             script: None,
+            own_script: "",
             title: title.into(),
             section: None,
             email: None,
@@ -187,6 +208,13 @@ impl Frame {
     /// Adds the script.
     pub(super) fn with_script(mut self) -> Self {
         self.script = Some(&SCRIPT);
+        self
+    }
+
+    /// Adds what only some pages have.
+    pub(super) fn with(mut self, part: &'static Part) -> Self {
+        self.own_css.push_str(&part.css);
+        self.own_script = &part.script;
         self
     }
 
@@ -328,9 +356,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_script_is_small_and_stays_inside_its_element() {
-        assert!(SCRIPT.len() <= 6 * 1_024, "{} bytes", SCRIPT.len());
-        assert!(!SCRIPT.contains("</") && !SCRIPT.contains("<!--"));
-        assert!(!SCRIPT.contains('`'), "a template would lose its white space");
+    fn scripts_are_small_and_stay_inside_their_element() {
+        let parts = [&REPORTS, &LINK_FORM].map(|part| part.script.len());
+        let whole = SCRIPT.len() + parts.iter().sum::<usize>();
+        assert!(whole <= 6 * 1_024, "{whole} bytes");
+        for script in [&SCRIPT, &REPORTS.script, &LINK_FORM.script] {
+            assert!(!script.contains("</") && !script.contains("<!--"));
+            assert!(!script.contains('`'), "a template would lose its white space");
+        }
     }
 }

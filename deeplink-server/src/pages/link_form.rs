@@ -13,7 +13,7 @@ use deeplink_core::patch::Patch;
 use deeplink_core::zone::Zone;
 
 use super::form::{Field, Form, FormError, FormPage, FormView, Group, Kind, View};
-use super::frame::{Back, Frame, Section, answer};
+use super::frame::{Back, Frame, LINK_FORM, Section, answer};
 use super::headers::see_other;
 use super::link_fields::{form_of, link_in, update_in};
 use super::person::Person;
@@ -186,8 +186,8 @@ fn show(
     view: &View<'_>,
 ) -> Response {
     let form = FormView::new(app, groups, values, view);
-    let mut frame = Frame::of(app, person, page.section, page.title).showing(view);
-    frame.own_css.clone_from(&sketch.css);
+    let mut frame = Frame::of(app, person, page.section, page.title).with(&LINK_FORM).showing(view);
+    frame.own_css.push_str(&sketch.css);
     let page = LinkFormPage { frame: &frame, page, action: &person.path, form, sketch, code };
     answer(app, view.outcome(), &frame, &page)
 }

@@ -11,7 +11,7 @@ use deeplink_core::time::Timestamp;
 use super::chart::{Count, Report};
 use super::confirm::Question;
 use super::form::Form;
-use super::frame::{Back, Frame, Section, answer};
+use super::frame::{Back, Frame, REPORTS, Section, answer};
 use super::headers::after_deletion;
 use super::link_form::label_of;
 use super::person::Person;
@@ -122,7 +122,7 @@ pub(super) async fn show(
     let range = Range::read(format!("/account/links/{id}"), &query, now, &person.who.zone)?;
     let report = Report::of(&app, &person.caller, "", std::slice::from_ref(&link.link_id), range).await;
     let status = report.status();
-    let frame = Frame::of(&app, &person, Section::LINKS, id).after(&query);
+    let frame = Frame::of(&app, &person, Section::LINKS, id).with(&REPORTS).after(&query);
     let page = LinkPage {
         frame: &frame,
         status: Status::from(&link.status),

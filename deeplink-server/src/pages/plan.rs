@@ -13,7 +13,7 @@ use super::PageResult;
 use super::chart::Count;
 use super::confirm::Question;
 use super::form::{Form, FormError, View};
-use super::frame::{Frame, Section, answer};
+use super::frame::{Frame, REPORTS, Section, answer};
 use super::headers::see_other;
 use super::person::Person;
 use super::time;
@@ -170,7 +170,8 @@ async fn page(app: &Shared, person: &Person, view: &View<'_>) -> PageResult {
     let has_stripe = app.config.stripe.is_some();
     // A customer who has just paid is not asked to pay again, and a subscription on hold cannot be changed to another plan.
     let offers = if *is_confirming || standing.is_on_hold() { Vec::new() } else { offers(app, status).await };
-    let mut frame = Frame::of(app, person, Section::PLAN, "Plan and usage").showing(view).leading_to_payment(app);
+    let frame = Frame::of(app, person, Section::PLAN, "Plan and usage").with(&REPORTS);
+    let mut frame = frame.showing(view).leading_to_payment(app);
     frame.notice = frame.notice.filter(|_| !is_confirming);
     let page = PlanPage {
         frame: &frame,
