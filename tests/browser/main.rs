@@ -25,3 +25,4 @@ mod preview;
 mod scene;
 mod script;
 mod sdk;
+mod selecting;

@@ -28,6 +28,9 @@ use crate::http::once::{Answer, Once};
 use crate::http::pages::PageRequest;
 use crate::state::{App, Shared};
 
+/// Links per page of an affiliate's list, which is below a report.
+const LINKS_PER_PAGE: u32 = 25;
+
 struct AffiliateView {
     id: String,
     name: String,
@@ -169,7 +172,7 @@ async fn page(app: &Shared, person: &Person, id: &str, view: View<'_>) -> PageRe
     let form = FormView::new(app, vec![Group::plain(fields)], &stored, &view);
     let frame = Frame::of(app, person, Section::AFFILIATES, affiliate.name.clone()).with(&REPORTS).showing(&view);
     let cursor = view.cursor()?;
-    let (links, next) = link_list::rows(app, person, links_of(&affiliate), cursor).await?;
+    let (links, next) = link_list::rows(app, person, links_of(&affiliate), cursor, LINKS_PER_PAGE).await?;
     let path = format!("/account/affiliates/{id}");
     let range = Range::read(path.as_str(), view.query(), app.clock.now(), &person.who.zone)?;
     let first = path + &range.query();

@@ -8,7 +8,7 @@ use super::frame::{Back, Frame, Section, answer};
 use super::person::Person;
 use crate::state::App;
 
-/// The question to confirm. The form is submitted to the page's own path.
+/// The question to confirm. The form is submitted to the page's own path, unless it was another form that asked.
 pub(super) struct Question<'a> {
     pub(super) section: Section,
     pub(super) title: String,
@@ -31,6 +31,8 @@ struct ConfirmPage<'a> {
     frame: &'a Frame,
     question: &'a Question<'a>,
     action: &'a str,
+    /// What the form sends besides that it was confirmed.
+    fields: &'a [(&'a str, &'a str)],
     /// An id, so that a confirmed action creates something only once.
     form_id: String,
     error: Option<&'a str>,
@@ -45,10 +47,24 @@ impl<'a> Question<'a> {
 
     /// The page; `error` is why the action failed.
     pub(super) fn ask(&self, app: &App, person: &Person, error: Option<&FormError>) -> Response {
+        self.page(app, person, (&person.path, &[]), error)
+    }
+
+    /// The page for a form that is submitted to `action` again once it is confirmed, with these fields.
+    pub(super) fn ask_with(&self, app: &App, person: &Person, action: &str, fields: &[(&str, &str)]) -> Response {
+        self.page(app, person, (action, fields), None)
+    }
+
+    fn page(
+        &self,
+        app: &App,
+        person: &Person,
+        (action, fields): (&str, &[(&str, &str)]),
+        error: Option<&FormError>,
+    ) -> Response {
         let frame = Frame::of(app, person, self.section, &*self.title).failed(error.is_some());
         let text = error.map(|error| error.text.as_str());
-        let page =
-            ConfirmPage { frame: &frame, question: self, action: &person.path, form_id: draw_id(app), error: text };
+        let page = ConfirmPage { frame: &frame, question: self, action, fields, form_id: draw_id(app), error: text };
         answer(app, status_of(error), &frame, &page)
     }
 }

@@ -1,6 +1,6 @@
 //! Errors in a form, in words for people: the API's messages are for programs, which know fields by name.
 
-use deeplink_core::error::{ErrorCode, Invalid};
+use deeplink_core::error::{ErrorCode, Invalid, RowError};
 use http::StatusCode;
 
 use super::form::Form;
@@ -20,6 +20,9 @@ pub(super) struct FormError {
 impl FormError {
     /// Takes an error that the form can show; other errors get their own page.
     pub(super) fn of(error: ApiError) -> Result<Self, ApiError> {
+        if let ApiError::Rows(rows) = &error {
+            return Ok(Self::of_rows(rows));
+        }
         let body = error.body();
         let status = error.status();
         let is_about_input =
@@ -39,6 +42,36 @@ impl FormError {
         };
         let faults = body.field.map(|field| (name_of(&field).to_owned(), text.clone())).into_iter().collect();
         Ok(Self { outcome: Outcome { status, retry_after }, text, faults })
+    }
+
+    /// Why rows of a batch were refused: each reason after the IDs that it is about.
+    fn of_rows(rows: &[RowError]) -> Self {
+        let mut reasons: Vec<(String, Vec<&str>)> = Vec::new();
+        for row in rows {
+            let reason = text_of(&row.code, row.field.as_deref(), &row.message);
+            let id = row.custom_id.as_deref().unwrap_or_default();
+            match reasons.iter_mut().find(|(known, _)| *known == reason) {
+                Some((_, ids)) => ids.push(id),
+                None => reasons.push((reason, vec![id])),
+            }
+        }
+        let reasons = reasons.iter().map(|(reason, ids)| format!("{}: {reason}", ids.join(", ")));
+        let text: Vec<String> = std::iter::once("Nothing was changed.".to_owned()).chain(reasons).collect();
+        Self::whole(&text.join(" "))
+    }
+
+    /// What is wrong with the form, in no field.
+    pub(super) fn whole(text: &str) -> Self {
+        Self { outcome: StatusCode::BAD_REQUEST.into(), text: text.to_owned(), faults: Vec::new() }
+    }
+
+    /// A broken rule.
+    pub(super) fn invalid(invalid: &Invalid) -> Self {
+        let text = text_of(&invalid.code, invalid.field.as_deref(), &invalid.message);
+        match &invalid.field {
+            Some(field) => Self::in_field(name_of(field), &text),
+            None => Self::whole(&text),
+        }
     }
 
     /// An error that the page itself found in a field.
@@ -115,6 +148,8 @@ fn text_of(code: &ErrorCode, field: Option<&str>, message: &str) -> String {
         ErrorCode::InvalidCustomId if message.ends_with("letter or digit at each end") => {
             "Use 3 to 64 letters, digits and hyphens, with a letter or a digit at each end."
         }
+        ErrorCode::BatchTooLarge => "Select at most 100 links.",
+        ErrorCode::NotFound => "This link no longer exists.",
         ErrorCode::LinkIdTaken => "This ID is already in use. Choose another one.",
         ErrorCode::EmptyEvents => "Choose at least one event.",
         ErrorCode::EmptyUpdate => "Nothing was changed.",

@@ -1,5 +1,6 @@
 //! The frame around every page's content: the head, the navigation, and who is signed in.
 
+use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use askama::Template;
@@ -153,7 +154,7 @@ pub(super) struct Frame {
     /// The time zone of the account, in which the page shows times.
     zone: Zone,
     /// The result of the previous form.
-    pub(super) notice: Option<&'static str>,
+    pub(super) notice: Option<Cow<'static, str>>,
     /// Whether the form has an error, which the title then starts with.
     pub(super) failed: bool,
     /// Whether accounts have a plan here.
@@ -229,7 +230,12 @@ impl Frame {
 
     /// Shows the result of the previous form.
     pub(super) fn after(mut self, query: &Query) -> Self {
-        self.notice = query.one("done").ok().flatten().and_then(notice::sentence);
+        let value = |name| query.one(name).ok().flatten();
+        let count = value("n").and_then(|text| text.parse().ok());
+        self.notice = value("done").and_then(|code| match count {
+            Some(count) => notice::counted(code, count).map(Cow::Owned),
+            None => notice::sentence(code).map(Cow::Borrowed),
+        });
         self
     }
 

@@ -7,12 +7,16 @@ use deeplink_core::time::Timestamp;
 use deeplink_core::zone::Zone;
 use url::form_urlencoded;
 
+use super::link_list::PAGE_SIZE;
 use super::person::Person;
 use super::range::{NAMED, Named, last_days};
 use crate::api;
 use crate::error::ApiError;
 use crate::http::extract::Query;
 use crate::state::App;
+
+/// The path of the list.
+pub(super) const LIST: &str = "/account/links";
 
 /// The statuses that can be chosen, in words.
 const STATUSES: [(LinkStatus, &str); 4] = [
@@ -87,8 +91,17 @@ pub(super) struct LinkListQuery {
 }
 
 impl LinkListQuery {
-    /// Reads the query of the list.
+    /// Reads the query of the list, and what can be chosen there.
     pub(super) async fn read(app: &App, person: &Person, query: &Query) -> Result<Self, ApiError> {
+        let mut list = Self::parse(query)?;
+        let tags = api::tags::names_for(app, &person.caller).await?;
+        let hosts = api::domains::primaries_of(app, &person.caller).await?;
+        list.choices = list.choices_of(tags, hosts);
+        Ok(list)
+    }
+
+    /// Reads the query of the list alone.
+    pub(super) fn parse(query: &Query) -> Result<Self, ApiError> {
         let search = query.one("q")?.unwrap_or_default().trim().to_owned();
         let tag = chosen(query, "tag", "a tag", |text| Tag::parse(text).ok())?;
         let status = chosen(query, "status", "active, expired, disabled or flagged", |text| {
@@ -102,11 +115,7 @@ impl LinkListQuery {
             ORDERS.into_iter().find(|(_, value, _)| *value == text).map(|(order, ..)| order)
         })?;
         let order = order.unwrap_or(Order::Newest);
-        let mut list = Self { search, tag, status, domain, period, order, choices: Vec::new() };
-        let tags = api::tags::names_for(app, &person.caller).await?;
-        let hosts = api::domains::primaries_of(app, &person.caller).await?;
-        list.choices = list.choices_of(tags, hosts);
-        Ok(list)
+        Ok(Self { search, tag, status, domain, period, order, choices: Vec::new() })
     }
 
     /// What can be chosen: a tag if the account has any, and a domain if it has several.
@@ -185,10 +194,12 @@ impl LinkListQuery {
     pub(super) fn caption(&self) -> String {
         let links = match self.order {
             Order::Clicks if self.is_unfiltered() => {
-                return format!("Links with the most clicks in the last 30 days, at most {MAX_LIMIT}.");
+                return format!("Links with the most clicks in the last 30 days, at most {PAGE_SIZE}.");
             }
             Order::Clicks => {
-                return format!("Matching links among the {MAX_LIMIT} with the most clicks in the last 30 days.");
+                return format!(
+                    "Matching links among the {MAX_LIMIT} with the most clicks in the last 30 days, at most {PAGE_SIZE}."
+                );
             }
             _ if self.is_unfiltered() => "Your links",
             _ if self.has_no_choice() => {
@@ -225,15 +236,25 @@ impl LinkListQuery {
 
     /// Path and query of the list's first page.
     pub(super) fn href(&self) -> String {
+        self.href_at(LIST, [])
+    }
+
+    /// A path with the parameters of the list, and with more.
+    pub(super) fn href_at<'a>(
+        &'a self,
+        path: &str,
+        more: impl IntoIterator<Item = (&'a str, Option<&'a str>)>,
+    ) -> String {
         let sort = ORDERS.iter().find(|(order, ..)| *order == self.order).filter(|_| self.order != Order::Newest);
-        href_of([
+        let own = [
             ("q", Some(&*self.search).filter(|text| !text.is_empty())),
             ("tag", self.tag.as_ref().map(Tag::as_str)),
             ("status", self.status.as_ref().map(LinkStatus::as_str)),
             ("domain", self.domain.as_deref()),
             ("created", self.period.map(|(name, ..)| name)),
             ("sort", sort.map(|(_, value, _)| *value)),
-        ])
+        ];
+        href_of(path, own.into_iter().chain(more))
     }
 }
 
@@ -259,13 +280,13 @@ fn chosen<T>(
 
 /// The list of the links with a tag.
 pub(super) fn tagged(tag: &str) -> String {
-    href_of([("tag", Some(tag))])
+    href_of(LIST, [("tag", Some(tag))])
 }
 
-/// The list with these parameters.
-fn href_of<const N: usize>(parameters: [(&str, Option<&str>); N]) -> String {
+/// A path with these parameters.
+fn href_of<'a>(path: &str, parameters: impl IntoIterator<Item = (&'a str, Option<&'a str>)>) -> String {
     let mut query = form_urlencoded::Serializer::new(String::new());
     query.extend_pairs(parameters.into_iter().filter_map(|(name, value)| Some((name, value?))));
     let query = query.finish();
-    if query.is_empty() { "/account/links".to_owned() } else { format!("/account/links?{query}") }
+    if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") }
 }

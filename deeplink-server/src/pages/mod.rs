@@ -42,6 +42,7 @@ mod qr_logo;
 mod qr_look;
 mod range;
 mod secret;
+mod selected_links;
 mod settings;
 mod signin;
 mod sources;
@@ -80,6 +81,7 @@ table! {
     .route("/account/signout", post(account::sign_out))
     .route("/account/confirm", get(auth::sign_up).post(auth::confirm))
     .route("/account/links", get(link_list::list))
+    .route("/account/selected-links", get(selected_links::back).post(selected_links::apply))
     .route("/account/new-link", get(link_form::new).post(link_form::create))
     .route("/account/new-link/qr.svg", get(qr_draft::image))
     .route("/account/links/{link_id}", get(links::show))

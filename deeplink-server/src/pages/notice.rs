@@ -1,10 +1,30 @@
-//! The notice that a page shows about the previous form: a code in the query selects a fixed sentence.
+//! The notice that a page shows about the previous form: a code in the query selects a sentence, in which at most a number
+//! differs.
+
+use deeplink_core::link::DELETED_DAYS;
 
 use super::form::Form;
 
 /// Whether a form has an icon that no page shows, because its URL is not https.
 pub(super) fn has_hidden_icon(form: &Form) -> bool {
     form.filled("icon_url").is_some_and(|url| !url.to_ascii_lowercase().starts_with("https:"))
+}
+
+/// The sentence for a code and the number of links that it is about; `None` if it is about none.
+pub(super) fn counted(code: &str, count: u64) -> Option<String> {
+    let (links, them) = if count == 1 { ("1 link".to_owned(), "it") } else { (format!("{count} links"), "them") };
+    Some(match code {
+        "links-enabled" => format!("{links} enabled."),
+        "links-disabled" => format!("{links} disabled."),
+        "links-tagged" => format!("Tags added to {links}."),
+        "links-untagged" => format!("Tags removed from {links}."),
+        "links-deleted" => {
+            format!("{links} deleted. You can restore {them} for {DELETED_DAYS} days under “Deleted links”.")
+        }
+        "links-gone" if count > 1 => "They were already deleted.".to_owned(),
+        "links-gone" => "It was already deleted.".to_owned(),
+        _ => return None,
+    })
 }
 
 /// The sentence for a code; `None` for an unknown code.

@@ -1,4 +1,4 @@
-// What the account pages gain from a script: buttons that copy. Everything else works without it.
+// What the account pages gain from a script: buttons that copy, and one checkbox for all. Everything else works without it.
 // Pages with charts and the form of a link have more (reports.js, link_form.js).
 (() => {
   // The buttons are part of the page and are shown before it is painted, so that nothing moves.
@@ -26,5 +26,14 @@
     document.getElementById("said").textContent = label.data + subject.textContent;
     clearTimeout(timers.get(button));
     timers.set(button, setTimeout(() => { label.data = "Copy"; }, 2000));
+  });
+
+  // A checkbox selects all rows of its form, and shows whether all of them are.
+  document.addEventListener("change", ({ target }) => {
+    const all = document.getElementById("all");
+    if (!all || target.type !== "checkbox") return;
+    const rows = [...all.form.querySelectorAll("[name=link]")];
+    if (target === all) for (const row of rows) row.checked = all.checked;
+    all.checked = rows.every((row) => row.checked);
   });
 })();

@@ -86,7 +86,7 @@ async fn links_show_their_names_and_destinations() {
     world.a.make_of(&json!({"custom_id": "named", "name": "Spring", "web_url": web})).await;
     world.a.make_of(&json!({"custom_id": "nowhere"})).await;
     let page = text_of(&Visitor::signed_in(&world, &world.a).await.get("/account/links").await);
-    let both = format!("<span class=\"mute cut\" dir=\"auto\">Spring</span><span class=\"mute cut\">{web}</span>");
+    let both = format!("<small dir=\"auto\">Spring</small><small>{web}</small>");
     assert!(page.contains(&both), "{page}");
-    assert!(page.contains("nowhere</a><span class=\"mute cut\">No destination</span>"), "{page}");
+    assert!(page.contains("nowhere</a><small>No destination</small>"), "{page}");
 }

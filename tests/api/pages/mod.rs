@@ -12,6 +12,7 @@ mod plan;
 mod qr_draft;
 mod qr_logo;
 mod qr_look;
+mod selected_links;
 mod signin;
 mod suspended;
 mod tags;
@@ -170,6 +171,7 @@ fn all_forms(pages: &[String]) -> Vec<(String, Vec<(&'static str, &'static str)>
     let mut forms = vec![
         ("/account/signout".to_owned(), vec![]),
         ("/account/new-link".to_owned(), vec![("web_url", "https://example.com/")]),
+        ("/account/selected-links".to_owned(), vec![("link", "spring-42"), ("action", "disable")]),
         ("/account/domains".to_owned(), vec![("domain", "other.example.com")]),
         (
             "/account/new-app".to_owned(),

@@ -1,0 +1,237 @@
+//! Links that are selected in their list and changed together.
+
+use http::Method;
+use serde_json::{Value, json};
+
+use super::{Visitor, stored, text_of, went};
+use deeplink_testing::{Caller, World, spawn};
+
+/// A form for these links.
+fn form<'a>(links: &[&'a str], action: &'a str, tags: &'a str) -> Vec<(&'static str, &'a str)> {
+    let links = links.iter().map(|id| ("link", *id));
+    links.chain([("action", action), ("tags", tags)]).collect()
+}
+
+/// A member of each of these links.
+async fn each(caller: &Caller, links: &[&str], member: &str) -> Vec<Value> {
+    let mut values = Vec::new();
+    for id in links {
+        values.push(caller.get(&format!("/v1/links/{id}")).await.json()[member].clone());
+    }
+    values
+}
+
+async fn make(world: &World, ids: &[&str]) {
+    for id in ids {
+        world.a.make(id).await;
+    }
+}
+
+#[tokio::test]
+async fn selected_links_are_changed_together() {
+    let world = spawn().await;
+    let ids = ["link-1", "link-2", "link-3"];
+    make(&world, &ids).await;
+    let visitor = Visitor::signed_in(&world, &world.a).await;
+    let list = visitor.get("/account/links?tag=&q=link&sort=oldest").await.text();
+    for part in [
+        "action=\"/account/selected-links?q=link&#38;sort=oldest\"",
+        "<input type=\"checkbox\" name=\"link\" value=\"link-2\" aria-label=\"Select link-2\">",
+        "<option value=\"\" selected>Choose an action</option>",
+    ] {
+        assert!(list.contains(part), "{part}: {list}");
+    }
+    let path = "/account/selected-links?q=link&sort=oldest";
+    for (action, tags, links, done, notice) in [
+        ("disable", "", &ids[..2], "links-disabled&n=2", "2 links disabled."),
+        ("disable", "spring", &[ids[0], ids[0]], "links-disabled&n=1", "1 link disabled."),
+        ("enable", ",", &ids[1..], "links-enabled&n=2", "2 links enabled."),
+        ("add_tags", " Spring ,poster, spring", &ids, "links-tagged&n=3", "Tags added to 3 links."),
+        ("remove_tags", "POSTER", &ids[2..], "links-untagged&n=1", "Tags removed from 1 link."),
+        ("remove_tags", "other", &ids, "links-untagged&n=3", "Tags removed from 3 links."),
+    ] {
+        // Sent twice, it is the same.
+        for _ in 0..2 {
+            let sent = visitor.post(path, &form(links, action, tags)).await;
+            let to = format!("/account/links?q=link&sort=oldest&done={done}");
+            assert_eq!(went(&sent), (303, &*to), "{action}: {}", sent.text());
+            let page = text_of(&visitor.get(&to).await);
+            assert!(page.contains(&format!("<p class=\"notice\" role=\"status\">{notice}</p>")), "{page}");
+        }
+    }
+    assert_eq!(each(&world.a, &ids, "enabled").await, [json!(false), json!(true), json!(true)]);
+    let both = json!(["poster", "Spring"]);
+    assert_eq!(each(&world.a, &ids, "tags").await, [both.clone(), both, json!(["Spring"])]);
+    let history = world.a.get("/v1/links/link-3/history").await.json();
+    assert_eq!(history["versions"][0]["bulk"], true);
+    for query in ["done=links-disabled", "done=links-disabled&n=x", "done=links-disabled&n=-1", "done=link-made&n=1"] {
+        let page = text_of(&visitor.get(&format!("/account/links?{query}")).await);
+        assert!(!page.contains("class=\"notice\""), "{query}: {page}");
+    }
+}
+
+/// What is refused changes nothing, and the list is shown again with what was selected and entered.
+#[tokio::test]
+async fn a_refused_change_of_selected_links_changes_nothing_and_loses_nothing() {
+    let world = spawn().await;
+    make(&world, &["link-1", "taken", "full"]).await;
+    world.b.make("foreign").await;
+    let many: Vec<String> = (0..20).map(|at| format!("tag {at}")).collect();
+    assert_eq!(world.a.put("/v1/links/full", &json!({"tags": many})).await.status, 200);
+    world.db.execute("UPDATE links SET status = 'disabled', taken_down = TRUE WHERE link_id = 'taken'").await;
+    let visitor = Visitor::signed_in(&world, &world.a).await;
+    let (long, more) = ("x".repeat(41), many.join(",") + ",more");
+    let hundred: Vec<String> = (0..101).map(|at| format!("link-{at}")).collect();
+    let hundred: Vec<&str> = hundred.iter().map(String::as_str).collect();
+    world.at_rest().await;
+    let before = stored(&world).await;
+    for (links, action, tags, text) in [
+        (&["link-1"][..], "", "", "id=\"action-error\">Choose an action.<"),
+        (&[], "disable", "", "role=\"alert\">Select at least one link.<"),
+        (&["link-1"], "steal", "", "id=\"action-error\">Choose an action.<"),
+        (&["link-1"], "add_tags", "", "id=\"tags-error\">Enter at least one tag.<"),
+        (&["link-1"], "remove_tags", " , ", "id=\"tags-error\">Enter at least one tag.<"),
+        (&["link-1"], "add_tags", &long, "id=\"tags-error\">A tag must be at most 40 characters (currently 41).<"),
+        (&["link-1"], "remove_tags", &more, "id=\"tags-error\">Must contain at most 20 tags.<"),
+        (
+            &["full", "link-1"],
+            "add_tags",
+            "more",
+            ">Nothing was changed. full: The link would have more than 20 tags.<",
+        ),
+        (
+            &["gone", "link-1", "foreign", "taken"],
+            "enable",
+            "",
+            ">Nothing was changed. gone, foreign: This link no longer exists. \
+             taken: The operator of this service has disabled this link.<",
+        ),
+        (&["link-1", "a b"], "disable", "", ">Nothing was changed. a b: This link no longer exists.<"),
+        (&hundred, "delete", "", "role=\"alert\">Select at most 100 links.<"),
+    ] {
+        let refused = visitor.post("/account/selected-links?sort=oldest", &form(links, action, tags)).await;
+        let page = text_of(&refused);
+        assert_eq!(refused.status, 400, "{action}: {page}");
+        assert!(page.contains(text), "{text}: {page}");
+        assert!(refused.text().contains("<title>Error: Links"), "{}", refused.text());
+        assert!(page.contains("Your links, oldest first."), "{page}");
+        for id in ["link-1", "taken", "full"] {
+            let checked = format!("value=\"{id}\" aria-label=\"Select {id}\" checked>");
+            assert_eq!(page.contains(&checked), links.contains(&id), "{id}: {page}");
+        }
+        let is_chosen = page.contains(&format!("<option value=\"{action}\" selected>"));
+        assert!(is_chosen != (action == "steal"), "{action}: {page}");
+        assert!(page.contains(&format!("name=\"tags\" type=\"text\" value=\"{}\"", tags.trim())), "{page}");
+    }
+    assert!(before == stored(&world).await, "something was done");
+    for body in ["link=link-1&action=enable&action=disable", "link=link-1&tags=a&tags=b&action=add_tags"] {
+        let ask = visitor.ask(Method::POST, "/account/selected-links");
+        let reply = ask.body_as("application/x-www-form-urlencoded", body.to_owned()).send().await;
+        assert_eq!(reply.status, 400, "{body}");
+    }
+    assert_eq!(visitor.post("/account/selected-links?status=nix", &form(&["link-1"], "disable", "")).await.status, 400);
+    assert!(before == stored(&world).await, "something was done");
+    let stranger = Visitor::stranger(&world);
+    let sent = stranger.post("/account/selected-links?q=a", &form(&["link-1"], "disable", "")).await;
+    assert_eq!(went(&sent), (303, "/signin?next=%2Faccount%2Fselected-links"));
+    // A reload or a sign-in leads to the list.
+    for (path, to) in [
+        ("/account/selected-links", "/account/links"),
+        ("/account/selected-links?q=a+b&cursor=x", "/account/links?q=a+b&cursor=x"),
+    ] {
+        assert_eq!(went(&visitor.get(path).await), (303, to), "{path}");
+    }
+    // The name of the page is no reserved ID, so a link can have it.
+    world.a.make("selected-links").await;
+    assert_eq!(visitor.get("/account/links/selected-links").await.status, 200);
+}
+
+#[tokio::test]
+async fn selected_links_are_deleted_once_that_is_confirmed() {
+    let world = spawn().await;
+    make(&world, &["link-1", "link-2", "link-3"]).await;
+    let visitor = Visitor::signed_in(&world, &world.a).await;
+    let path = "/account/selected-links?q=link";
+    let asked = visitor.post(path, &form(&["link-1", "link-2", "link-1"], "delete", "")).await;
+    let page = text_of(&asked);
+    for part in [
+        "Delete 2 links?",
+        "<bdi>link-1, link-2</bdi>",
+        "You can restore them for 30 days.",
+        "action=\"/account/selected-links?q=link\"",
+        "<input type=\"hidden\" name=\"link\" value=\"link-2\">",
+        "<a href=\"/account/links?q=link\">Cancel</a>",
+    ] {
+        assert!(asked.status == 200 && page.contains(part), "{part}: {page}");
+    }
+    assert_eq!(world.a.get("/v1/links/link-1").await.status, 200, "the question deletes nothing");
+    let confirmed = |links: &[&'static str]| {
+        let mut fields = form(links, "delete", "");
+        fields.push(("confirmed", "yes"));
+        fields
+    };
+    for done in ["links-deleted&n=2", "links-gone&n=2"] {
+        let sent = visitor.post(path, &confirmed(&["link-1", "link-2"])).await;
+        assert_eq!(went(&sent), (303, &*format!("/account/links?q=link&done={done}")), "{}", sent.text());
+    }
+    let page = text_of(&visitor.get("/account/links?done=links-deleted&n=2").await);
+    assert!(page.contains("2 links deleted. You can restore them for 30 days under “Deleted links”."), "{page}");
+    assert!(text_of(&visitor.get("/account/links?done=links-gone&n=2").await).contains("They were already deleted."));
+    let refused = visitor.post(path, &confirmed(&["link-2", "link-3"])).await;
+    let page = text_of(&refused);
+    assert!(
+        refused.status == 400 && page.contains(">Nothing was changed. link-2: This link no longer exists.<"),
+        "{page}"
+    );
+    assert!(page.contains("value=\"link-3\" aria-label=\"Select link-3\" checked>"), "{page}");
+    assert_eq!(world.a.get("/v1/links/link-3").await.status, 200);
+    let one = visitor.post(path, &form(&["link-3"], "delete", "")).await;
+    assert!(text_of(&one).contains("Delete 1 link?") && text_of(&one).contains("You can restore it for 30 days."));
+    let gone = visitor.post(path, &confirmed(&["link-3"])).await;
+    let page = text_of(&visitor.get(gone.header("location")).await);
+    assert!(
+        page.contains("1 link deleted. You can restore it for 30 days") && page.contains("No links contain"),
+        "{page}"
+    );
+    for id in ["link-1", "link-2", "link-3"] {
+        let back = world.a.post(&format!("/v1/links/{id}/restore"), &json!({})).await;
+        assert_eq!(back.status, 200, "{}", back.text());
+    }
+}
+
+/// A page of 50 links with what is usual is within the limit of all pages, and a form returns to its page of the list.
+#[tokio::test]
+async fn fifty_links_are_a_page_that_their_form_returns_to() {
+    let world = spawn().await;
+    let row = |at: u32| {
+        let mut tags = vec!["spring", "newsletter"];
+        tags.truncate(1 + at as usize % 2);
+        json!({
+            "custom_id": format!("spring-{at:03}"), "name": "Spring sale at the greenhouse", "tags": tags,
+            "web_url": format!("https://shop.example.com/spring/{at}"),
+        })
+    };
+    let links: Vec<Value> = (0..60).map(row).collect();
+    assert_eq!(world.a.post("/v1/links/bulk", &json!({"links": links})).await.status, 201);
+    let visitor = Visitor::signed_in(&world, &world.a).await;
+    let first = visitor.get("/account/links?sort=oldest").await;
+    assert_eq!(first.text().matches("<tr role=\"row\" class=\"link\">").count(), 50);
+    assert!(first.body.len() <= 60 * 1_024, "{} bytes", first.body.len());
+    let next =
+        first.text().split("sort=oldest&#38;cursor=").nth(1).and_then(|rest| rest.split('"').next().map(str::to_owned));
+    let query = format!("sort=oldest&cursor={}", next.expect("a next page"));
+    let second = visitor.get(&format!("/account/links?{query}")).await.text();
+    let action = format!("action=\"/account/selected-links?{}\"", query.replace('&', "&#38;"));
+    assert!(second.contains(&action) && second.contains("value=\"spring-050\""), "{second}");
+    let path = format!("/account/selected-links?{query}");
+    let refused = visitor.post(&path, &form(&["spring-055"], "add_tags", "")).await;
+    let page = text_of(&refused);
+    assert!(refused.status == 400 && page.contains("aria-label=\"Select spring-055\" checked>"), "{page}");
+    assert_eq!(page.matches("<tr role=\"row\" class=\"link\">").count(), 10);
+    let sent = visitor.post(&path, &form(&["spring-055"], "disable", "")).await;
+    assert_eq!(went(&sent), (303, &*format!("/account/links?{query}&done=links-disabled&n=1")));
+    let back = text_of(&visitor.get(sent.header("location")).await);
+    assert!(back.contains("1 link disabled.") && back.contains("value=\"spring-055\""), "{back}");
+    let broken = visitor.post("/account/selected-links?cursor=x", &form(&["spring-055"], "add_tags", "")).await;
+    assert!(broken.status == 400 && text_of(&broken).contains("This list has changed"), "{}", broken.text());
+}
