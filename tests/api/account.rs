@@ -227,6 +227,8 @@ async fn an_account_has_two_exports_at_a_time() {
     let refused = export(&mine).await;
     assert_eq!((refused.status, refused.header("retry-after")), (503, "1"));
     assert!(refused.text().contains("one of your downloads is in progress"), "{}", refused.text());
+    let list = world.nobody.browse(Method::GET, "/account/links.csv").session(&mine).send().await;
+    assert_eq!((list.status, list.header("retry-after")), (503, "1"), "the links are such a download, too");
     assert_eq!(export(&other).await.status, 200);
 
     drop(first);

@@ -35,9 +35,10 @@ const LISTS: [&str; 21] = [
 ];
 
 /// Pages that do so.
-const PAGES: [&str; 15] = [
+const PAGES: [&str; 16] = [
     "/account",
     "/account/links",
+    "/account/links.csv",
     "/account/links/spring-42/history",
     "/account/links/spring-42/qr",
     "/account/deleted-links",

@@ -35,7 +35,7 @@ pub(crate) mod qr_logos;
 pub(crate) mod sdk;
 pub(crate) mod secret_keys;
 pub(crate) mod sessions;
-mod sheet;
+pub(crate) mod sheet;
 pub(crate) mod signin;
 pub(crate) mod signup;
 pub(crate) mod sources;

@@ -1,4 +1,4 @@
-//! A report as CSV (RFC 4180).
+//! CSV (RFC 4180), and a report as such a file.
 
 use std::collections::BTreeSet;
 
@@ -52,8 +52,10 @@ fn cells(row: &FunnelGroup, types: &BTreeSet<&str>, currencies: &BTreeSet<&str>)
     cells
 }
 
-fn line(sheet: &mut String, cells: impl IntoIterator<Item = String>) {
+/// Adds a line with these cells.
+pub(crate) fn line(sheet: &mut String, cells: impl IntoIterator<Item: AsRef<str>>) {
     for (nth, cell) in cells.into_iter().enumerate() {
+        let cell = cell.as_ref();
         if nth > 0 {
             sheet.push(',');
         }
@@ -62,7 +64,7 @@ fn line(sheet: &mut String, cells: impl IntoIterator<Item = String>) {
             sheet.push_str(&cell.replace('"', "\"\""));
             sheet.push('"');
         } else {
-            sheet.push_str(&cell);
+            sheet.push_str(cell);
         }
     }
     sheet.push_str("\r\n");

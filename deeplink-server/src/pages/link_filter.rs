@@ -239,6 +239,11 @@ impl LinkListQuery {
         self.href_at(LIST, [])
     }
 
+    /// Path and query of the file with the links of the list.
+    pub(super) fn csv_href(&self) -> String {
+        self.href_at("/account/links.csv", [])
+    }
+
     /// A path with the parameters of the list, and with more.
     pub(super) fn href_at<'a>(
         &'a self,

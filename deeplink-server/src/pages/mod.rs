@@ -26,6 +26,7 @@ mod guard;
 mod headers;
 mod home;
 mod keys;
+mod link_csv;
 mod link_fields;
 mod link_filter;
 mod link_form;
@@ -81,6 +82,7 @@ table! {
     .route("/account/signout", post(account::sign_out))
     .route("/account/confirm", get(auth::sign_up).post(auth::confirm))
     .route("/account/links", get(link_list::list))
+    .route("/account/links.csv", get(link_csv::download))
     .route("/account/selected-links", get(selected_links::back).post(selected_links::apply))
     .route("/account/new-link", get(link_form::new).post(link_form::create))
     .route("/account/new-link/qr.svg", get(qr_draft::image))

@@ -1,5 +1,6 @@
-//! Links that are selected in their list and changed together.
+//! Links that are selected in their list and changed together, and the list as a file.
 
+use deeplink_core::link::row::COLUMNS;
 use http::Method;
 use serde_json::{Value, json};
 
@@ -38,6 +39,7 @@ async fn selected_links_are_changed_together() {
         "action=\"/account/selected-links?q=link&#38;sort=oldest\"",
         "<input type=\"checkbox\" name=\"link\" value=\"link-2\" aria-label=\"Select link-2\">",
         "<option value=\"\" selected>Choose an action</option>",
+        "href=\"/account/links.csv?q=link&#38;sort=oldest\" download>Download CSV</a>",
     ] {
         assert!(list.contains(part), "{part}: {list}");
     }
@@ -234,4 +236,85 @@ async fn fifty_links_are_a_page_that_their_form_returns_to() {
     assert!(back.contains("1 link disabled.") && back.contains("value=\"spring-055\""), "{back}");
     let broken = visitor.post("/account/selected-links?cursor=x", &form(&["spring-055"], "add_tags", "")).await;
     assert!(broken.status == 400 && text_of(&broken).contains("This list has changed"), "{}", broken.text());
+}
+
+/// The ids of a file, whose first line is the header of an export.
+async fn ids_in(visitor: &Visitor<'_>, query: &str) -> Vec<String> {
+    let file = visitor.get(&format!("/account/links.csv{query}")).await;
+    assert_eq!((file.status, file.header("content-type")), (200, "text/csv; charset=utf-8"), "{query}");
+    let text = file.text();
+    let (header, lines) = text.split_once("\r\n").expect("a header");
+    assert_eq!(header, COLUMNS.join(","));
+    lines.split_terminator("\r\n").filter_map(|line| line.split(',').next()).map(str::to_owned).collect()
+}
+
+#[tokio::test]
+async fn the_list_of_links_is_downloaded_with_its_filters() {
+    let world = spawn().await;
+    let ids: Vec<String> = (0..150).map(|at| format!("link-{at:03}")).collect();
+    for part in ids.chunks(75) {
+        let links: Vec<Value> =
+            part.iter().map(|id| json!({"custom_id": id, "web_url": "https://example.com/"})).collect();
+        assert_eq!(world.a.post("/v1/links/bulk", &json!({"links": links})).await.status, 201);
+    }
+    for id in ["link-007", "link-149"] {
+        assert_eq!(
+            world.a.put(&format!("/v1/links/{id}"), &json!({"enabled": false, "tags": ["Spring"]})).await.status,
+            200
+        );
+    }
+    for id in ["link-020", "link-003", "link-003"] {
+        world.a.tap(id).await;
+    }
+    let visitor = Visitor::signed_in(&world, &world.a).await;
+    assert_eq!(ids_in(&visitor, "?sort=oldest").await, ids, "in pages of 64");
+    let newest: Vec<String> = ids.iter().rev().cloned().collect();
+    assert_eq!(ids_in(&visitor, "").await, newest);
+    for (query, expected) in [
+        ("?status=disabled", &["link-149", "link-007"][..]),
+        ("?tag=spring&sort=oldest&q=&status=&created=7d", &["link-007", "link-149"]),
+        ("?q=LINK-00&created=today&sort=oldest&status=disabled", &["link-007"]),
+        ("?sort=clicks", &["link-003", "link-020"]),
+        ("?status=flagged", &[]),
+    ] {
+        assert_eq!(ids_in(&visitor, query).await, expected, "{query}");
+    }
+    assert_eq!(ids_in(&Visitor::signed_in(&world, &world.b).await, "").await, [""; 0], "nothing of another account");
+    let head = visitor.ask(Method::HEAD, "/account/links.csv").send().await;
+    let name = "attachment; filename=\"deeplink-links-20";
+    assert!(head.status == 200 && head.header("content-disposition").starts_with(name), "{}", head.status);
+    assert_eq!((head.header("cache-control"), head.header("x-content-type-options")), ("no-store", "nosniff"));
+    for query in ["status=nix", "sort=name", "q=a&q=b"] {
+        assert_eq!(visitor.get(&format!("/account/links.csv?{query}")).await.status, 400, "{query}");
+    }
+    let stranger = Visitor::stranger(&world).get("/account/links.csv?q=a").await;
+    assert_eq!(went(&stranger), (303, "/signin?next=%2Faccount%2Flinks.csv%3Fq%3Da"));
+    assert_eq!(visitor.post("/account/links.csv", &[]).await.status, 405);
+}
+
+/// R9: what anybody wrote reaches no spreadsheet as a formula, and cells are quoted as RFC 4180 says.
+#[tokio::test]
+async fn r9_the_file_of_links_has_no_formulas() {
+    let world = spawn().await;
+    for (id, name, cell) in [
+        ("cell-1", "=1+1", "'=1+1"),
+        ("cell-2", "+1", "'+1"),
+        ("cell-3", "-1", "'-1"),
+        ("cell-4", "@SUM(A1)", "'@SUM(A1)"),
+        ("cell-5", "'=1", "''=1"),
+        (
+            "cell-6",
+            "=HYPERLINK(\"https://evil.example/\",\"x\")",
+            "\"'=HYPERLINK(\"\"https://evil.example/\"\",\"\"x\"\")\"",
+        ),
+        ("cell-7", "one, two", "\"one, two\""),
+        ("cell-8", "Ünïcode 👋", "Ünïcode 👋"),
+    ] {
+        let texts = json!({"description": format!("\t{name}\nmore"), "cta": name});
+        world.a.make_of(&json!({"custom_id": id, "name": name, "agent_context": texts})).await;
+        let file = Visitor::signed_in(&world, &world.a).await.get(&format!("/account/links.csv?q={id}")).await.text();
+        let text = format!("\"'\t{}\nmore\"", name.replace('"', "\"\""));
+        assert!(file.contains(&format!(",{cell},{text},")), "{id}: {file}");
+        assert!(file.contains(&format!(",{cell},true,")), "{id}: {file}");
+    }
 }
