@@ -355,7 +355,10 @@ async fn the_list_shows_a_period_and_has_other_orders() {
     assert!(most.contains("Links with the most clicks in the last 30 days, at most 50."), "{most}");
     let some = page("?sort=clicks&q=link&created=30d").await;
     assert_eq!(rows(&some), ["link-03", "link-20"]);
-    assert!(some.contains("Matching links among the 100 with the most clicks in the last 30 days, at most 50."), "{some}");
+    assert!(
+        some.contains("Matching links among the 100 with the most clicks in the last 30 days, at most 50."),
+        "{some}"
+    );
     for (query, text) in [
         ("?sort=clicks&status=flagged", "None of the 100 links with the most clicks in the last 30 days match."),
         ("?created=today", "No links created today."),
