@@ -126,7 +126,7 @@ fn after_tap(what: &str, fallback: Option<&str>) -> String {
 fn in_app(to: Option<&str>, app: Target, target: Option<Target>) -> String {
     match to {
         Some(to) if target != Some(app) => format!(
-            "In-app browsers often block deep links, so the button goes to {to}, and a second button has the deep link."
+            "In-app browsers often block deep links, so the button goes to {to}, and a second button opens the deep link."
         ),
         _ => "In-app browsers often block deep links, but the link has no other destination here.".to_owned(),
     }

@@ -163,7 +163,7 @@ fn groups(is_android: bool) -> [Group; 2] {
     };
     let branding = vec![
         Field::line("app_name", "Name", "").max_length(MAX_APP_NAME),
-        Field::url("icon_url", "Icon URL", "A square image, served over https."),
+        Field::url("icon_url", "Icon URL", "A square image, served over HTTPS."),
         Field::line("theme_color", "Button color", "").max_length(7).placeholder("#2e7d4f"),
     ];
     [

@@ -135,7 +135,7 @@ async fn edit_page(app: &App, person: &Person, link: &LinkDetail, values: &Form,
     let page = FormPage {
         section: Section::LINKS,
         title: &format!("Edit {id}"),
-        lead: "Changes apply from the next click.",
+        lead: "Changes take effect with the next click.",
         submit: "Save changes",
         back: Back { path: &format!("/account/links/{id}"), name: id },
     };
@@ -275,7 +275,7 @@ fn owner_group(app: &App, zone: &Zone) -> Group {
         Field::url(
             "expired_url",
             "Redirect after expiry",
-            "Where visitors go after the link expires. Without one, they see a notice.",
+            "Where visitors go after the link expires. If this is empty, they see a notice.",
         ),
         Field::line(
             "imported_clicks",

@@ -35,7 +35,7 @@ struct UploadForm<'a> {
 /// The form as HTML, on the page that shows this design.
 pub(super) fn form(app: &App, id: &str, design: &Form, view: &View<'_>) -> Result<String, ApiError> {
     let fields = vec![
-        Field::line("name", "Name", "Lowercase letters, digits and hyphens. A logo with the same name is replaced.")
+        Field::line("name", "Name", "Lowercase letters, digits and hyphens. An existing logo with the same name is replaced.")
             .required()
             .max_length(MAX_LOGO_NAME)
             .placeholder("acme"),

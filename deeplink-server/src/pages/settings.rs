@@ -65,10 +65,10 @@ fn page(app: &App, person: &Person, account: &Account, view: &View<'_>) -> Respo
 fn groups(account: &Account) -> Vec<Group> {
     let general = vec![
         Field::line("name", "Name", "Only your team sees it.").max_length(MAX_ACCOUNT_NAME),
-        Field::choice("time_zone", "Time zone", "Times and charts on these pages use it.", zones(account)),
+        Field::choice("time_zone", "Time zone", "Used for times and charts on these pages.", zones(account)),
     ];
     let branding = vec![
-        Field::url("icon_url", "Icon URL", "A square image, served over https."),
+        Field::url("icon_url", "Icon URL", "A square image, served over HTTPS."),
         Field::line("theme_color", "Button color", "").max_length(7).placeholder("#2e7d4f"),
     ];
     let hint = "Optional. Shown on landing pages of links whose app has no icon or color of its own.";

@@ -113,7 +113,7 @@ fn retry_field(stored: i64) -> Field {
     let known = RETRY_TIMES.iter().any(|(secs, _)| *secs == stored);
     let other = (!known).then(|| (stored.to_string(), format!("{stored} seconds")));
     let choices = RETRY_TIMES.iter().map(|(secs, text)| (secs.to_string(), (*text).to_owned())).chain(other);
-    let hint = "Later retries wait 2, 10, 30 and 60 minutes, and then 3 hours each.";
+    let hint = "Later retries follow after 2, 10, 30 and 60 minutes, then every 3 hours.";
     Field::choice("retry_for", "Retry failed deliveries for", hint, choices)
 }
 

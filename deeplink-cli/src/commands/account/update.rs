@@ -28,7 +28,7 @@ pub(crate) struct Update {
     /// Time zone of the account pages, such as Europe/Berlin
     #[arg(long, value_name = "ZONE")]
     time_zone: Option<String>,
-    /// Icon for landing pages: URL of a square image, served over https
+    /// Icon for landing pages: URL of a square image, served over HTTPS
     #[arg(long, value_name = "URL")]
     icon: Option<String>,
     /// Color of the main button on landing pages: 3 or 6 hex digits, such as '#2e7d4f' or 2e7d4f

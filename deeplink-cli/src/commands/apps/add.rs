@@ -71,7 +71,7 @@ struct Looks {
     /// Display name of the app
     #[arg(long, value_name = "TEXT")]
     name: Option<String>,
-    /// Icon: URL of a square image, served over https
+    /// Icon: URL of a square image, served over HTTPS
     #[arg(long, value_name = "URL")]
     icon: Option<String>,
     /// Color of the landing page's main button, such as '#0a7cff' or 0a7cff
