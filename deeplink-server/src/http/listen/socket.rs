@@ -149,14 +149,17 @@ impl<S: Transport> AsyncRead for Socket<S> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let me = self.get_mut();
         let before = buf.filled().len();
-        ready!(Pin::new(&mut me.stream).poll_read(cx, buf))?;
+        let outcome = Pin::new(&mut me.stream).poll_read(cx, buf);
+        if outcome.is_pending() {
+            me.state.has_read_all();
+        }
+        ready!(outcome)?;
         let fresh = &buf.filled()[before..];
         if me.frames.is_none() {
             // A client that reads each answer before its next request ends its own turn.
             me.sent = 0;
         }
         if !fresh.is_empty() {
-            me.state.has_read();
             me.scan(fresh);
         }
         Poll::Ready(Ok(()))

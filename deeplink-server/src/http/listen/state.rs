@@ -112,7 +112,7 @@ pub(super) struct ConnectionState {
     /// Requests in progress.
     exchanges: AtomicU32,
     /// HTTP/1: whether a request has begun since the socket was last read.
-    begun_since_read: AtomicBool,
+    begun_since_all_read: AtomicBool,
     half_head: AtomicBool,
     /// Bytes received of a request head, frame or TLS record that is not complete.
     partial: AtomicU32,
@@ -155,7 +155,7 @@ impl ConnectionState {
             unread: Counter::default(),
             phase: AtomicU64::new(pack(Phase::Silent, now)),
             exchanges: AtomicU32::new(0),
-            begun_since_read: AtomicBool::new(false),
+            begun_since_all_read: AtomicBool::new(false),
             half_head: AtomicBool::new(false),
             partial: AtomicU32::new(0),
             unread_body: AtomicBool::new(false),
@@ -340,14 +340,14 @@ impl ConnectionState {
         self.exchanges.fetch_add(1, Relaxed);
     }
 
-    /// The socket was read.
-    pub(super) fn has_read(&self) {
-        self.begun_since_read.store(false, Relaxed);
+    /// Everything that the client has sent was read.
+    pub(super) fn has_read_all(&self) {
+        self.begun_since_all_read.store(false, Relaxed);
     }
 
     /// Whether a request that begins now came with an earlier one, as its client pipelines them.
     pub(super) fn is_pipelined(&self) -> bool {
-        !self.speaks_http2() && self.begun_since_read.swap(true, Relaxed)
+        !self.speaks_http2() && self.begun_since_all_read.swap(true, Relaxed)
     }
 
     pub(super) fn end_exchange(&self) {

@@ -18,9 +18,17 @@ async fn others_first() {
     .await;
 }
 
-/// R1: of requests that a client pipelines, one is answered before others have their turn.
+/// R1: of requests that a client pipelines, one is answered before others have their turn, also if each fills a read of its
+/// own.
 #[tokio::test]
 async fn r1_pipelined_requests_are_answered_in_turns() {
+    for filler in [0, 9_000] {
+        assert_eq!(most_in_a_turn(filler).await, 1, "heads with {filler} more bytes");
+    }
+}
+
+/// The most requests that began before others had their turn.
+async fn most_in_a_turn(filler: usize) -> usize {
     const REQUESTS: usize = 40;
     let server = Server::start(limits());
     let seen = Arc::clone(&server.seen);
@@ -34,7 +42,9 @@ async fn r1_pipelined_requests_are_answered_in_turns() {
         }
         most
     });
-    let stream = server.send("HEAD / HTTP/1.1\r\nHost: a\r\n\r\n".repeat(REQUESTS)).await;
-    assert_eq!(timeout(MOMENT, most).await.unwrap().unwrap(), 1);
+    let head = format!("HEAD / HTTP/1.1\r\nHost: a\r\nX-Filler: {}\r\n\r\n", "x".repeat(filler));
+    let stream = server.send(head.repeat(REQUESTS)).await;
+    let most = timeout(MOMENT, most).await.unwrap().unwrap();
     drop(stream);
+    most
 }
