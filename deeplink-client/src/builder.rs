@@ -266,11 +266,15 @@ fn check_tls(base: &Url) -> Result<()> {
     Ok(())
 }
 
+/// Less than the 75 s after which the service closes an idle connection: it cannot answer a request sent at that moment.
+const POOL_IDLE: Duration = Duration::from_mins(1);
+
 fn http_client(connect: Option<Duration>, proxy: Option<&str>, roots: &[Vec<u8>]) -> Result<reqwest::Client> {
     let wrong = |what: &'static str| move |why: reqwest::Error| Error::from_source(crate::Kind::Builder, what, why);
     let mut builder = reqwest::Client::builder()
         .redirect(reqwest::redirect::Policy::none())
         .connect_timeout(connect.unwrap_or(Duration::from_secs(5)))
+        .pool_idle_timeout(POOL_IDLE)
         .tcp_nodelay(true);
     if let Some(proxy) = proxy {
         let known = Url::parse(proxy).is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host());

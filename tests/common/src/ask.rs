@@ -6,9 +6,13 @@ use futures_util::{StreamExt, stream};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri, header};
 use serde_json::Value;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::check;
 use super::leaks::Secrets;
+
+/// Less than the 75 s after which the service closes an idle connection: it cannot answer a request sent at that moment.
+pub const POOL_IDLE: Duration = Duration::from_mins(1);
 
 /// Sends over HTTP, and checks every answer that comes back.
 #[derive(Clone)]
@@ -22,6 +26,7 @@ impl Watched {
         let http = reqwest::Client::builder()
             .redirect(reqwest::redirect::Policy::none())
             .no_proxy()
+            .pool_idle_timeout(POOL_IDLE)
             .tls_certs_only([])
             .build()
             .expect("an HTTP client");

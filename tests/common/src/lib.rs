@@ -17,7 +17,7 @@ mod template;
 pub mod wire;
 mod world;
 
-pub use ask::{Ask, Reply};
+pub use ask::{Ask, POOL_IDLE, Reply};
 pub use caller::Caller;
 pub use database::{Away, Database, Dump, Held};
 pub use leaks::{Mark, log_everything, log_mark, logged_since};
