@@ -91,6 +91,9 @@ async fn the_button_previews_the_code() {
             browser.capture_window(&format!("account-preview-{name}")).await;
         }
         look(browser, "usual-new-link-preview").await;
+        browser.be(WINDOWS, "light").await;
+        browser.fill("custom-id", "spring-42").await;
+        browser.until("!document.querySelector('.preview .qr')").await;
 
         // What is wrong with the design is beside its field, which has the focus.
         browser.be(WINDOWS, "light").await;

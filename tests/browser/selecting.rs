@@ -29,6 +29,7 @@ async fn links_are_selected_and_changed_together() {
         browser.until(&format!("{SELECTED} === 3")).await;
         browser.click("[value=menu]").await;
         browser.until(&format!("{SELECTED} === 2 && !document.getElementById('all').checked")).await;
+        browser.until_it_says("#count", "2 selected").await;
         browser.click("[value=menu]").await;
         browser.until("document.getElementById('all').checked").await;
         browser.click("#all").await;
@@ -39,20 +40,20 @@ async fn links_are_selected_and_changed_together() {
         assert!(!browser.is_shown("#tags").await);
         choose(browser, "add_tags").await;
         assert!(browser.is_shown("#tags").await);
-        browser.click(".many .ways button").await;
+        browser.click(".pick button").await;
         browser.until("document.title.startsWith('Error: ') && document.activeElement.id === 'tags'").await;
         browser.until(&format!("{SELECTED} === 2")).await;
         look(browser, "usual-links-refused").await;
         browser.be(WINDOWS, "light").await;
         browser.fill("tags", "spring, poster").await;
-        browser.click(".many .ways button").await;
+        browser.click(".pick button").await;
         browser.until_it_says(".notice", "Tags added to 2 links.").await;
         assert_eq!(browser.path().await, "/account/links?sort=oldest&done=links-tagged&n=2");
 
         browser.click("[value=welcome]").await;
         browser.click("[value=menu]").await;
         choose(browser, "delete").await;
-        browser.click(".many .ways button").await;
+        browser.click(".pick button").await;
         browser.until_it_says("h1", "Delete 2 links?").await;
         look(browser, "usual-links-delete").await;
         browser.be(WINDOWS, "light").await;
@@ -61,13 +62,27 @@ async fn links_are_selected_and_changed_together() {
         assert_eq!(browser.path().await, "/account/links?sort=oldest");
         browser.click("[value=menu]").await;
         choose(browser, "delete").await;
-        browser.click(".many .ways button").await;
+        browser.click(".pick button").await;
         browser.until_it_says("h1", "Delete 1 link?").await;
         browser.click("main form button").await;
         browser
             .until("location.search.endsWith('&done=links-deleted&n=1') && document.readyState === 'complete'")
             .await;
         assert_eq!(browser.world.a.get("/v1/links/menu").await.status, 404);
+
+        // The list follows what is typed, and the page stays.
+        browser.open(&browser.service("/account/links")).await;
+        let () = browser.eval("(window.kept = true, null)").await;
+        browser.fill("q", "welc").await;
+        browser.until("document.querySelectorAll('tr.link').length === 1 && location.search === '?q=welc'").await;
+        browser.click("#all").await;
+        browser.until_it_says("#count", "1 selected").await;
+        browser.fill("q", "nothing of this name").await;
+        browser.until_it_says("main .empty", "No links contain “nothing of this name”.").await;
+        assert!(browser.eval::<bool>("window.kept").await);
+        // The cross of the field sends this event alone.
+        let () = browser.eval("(q.value = '', q.dispatchEvent(new Event('input', {bubbles: true})), null)").await;
+        browser.until("document.querySelectorAll('tr.link').length === 2 && location.search === ''").await;
 
         // Without a script, links are selected one by one.
         browser.command("Emulation.setScriptExecutionDisabled", json!({"value": true})).await;

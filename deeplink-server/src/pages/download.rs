@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::body::{Body, Bytes};
 use axum::response::IntoResponse;
@@ -22,11 +22,11 @@ use crate::http::NO_STORE;
 use crate::shares::limit::Permit;
 use crate::state::{App, Shared};
 
-/// Records of a page: at most 1 MB, and usually much less. Each part of the file counts as unread until the client accepts it, so
+/// Records of a page: usually much less than 1 MB. Each part of the file counts as unread until the client accepts it, so
 /// larger ones would be refused to others.
 pub(super) const PAGE_SIZE: u32 = 64;
-/// How often a page is asked for while the account's share of lists is in use.
-const TRIES: u32 = 30;
+/// How long a page is asked for again while the account's share of lists is in use.
+const PATIENCE: Duration = Duration::from_secs(30);
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// A file in pages.
@@ -110,7 +110,7 @@ impl<P: Pages> Rest<P> {
     }
 
     async fn page_at(&self, cursor: &str) -> Result<FilePage, ApiError> {
-        let mut tries = 0;
+        let until = Instant::now() + PATIENCE;
         loop {
             if self.app.stopping.load(Ordering::Relaxed) {
                 return Err(ApiError::Internal("the service is stopping".to_owned()));
@@ -118,9 +118,8 @@ impl<P: Pages> Rest<P> {
             if !sessions::is_live(&mut self.app.db.read().await?.conn(), &self.session, self.app.clock.now()).await? {
                 return Err(ApiError::unauthorized());
             }
-            tries += 1;
             match self.pages.page(&self.app, &self.caller, Some(cursor)).await {
-                Err(error) if tries < TRIES && error.status().is_server_error() => {
+                Err(error) if Instant::now() < until && error.status().is_server_error() => {
                     tokio::time::sleep(RETRY_DELAY).await;
                 }
                 settled => return settled,

@@ -149,7 +149,7 @@ fn text_of(code: &ErrorCode, field: Option<&str>, message: &str) -> String {
             "Use 3 to 64 letters, digits and hyphens, with a letter or a digit at each end."
         }
         ErrorCode::BatchTooLarge => "Select at most 100 links.",
-        ErrorCode::NotFound => "This link no longer exists.",
+        ErrorCode::NotFound => "Not found.",
         ErrorCode::LinkIdTaken => "This ID is already in use. Choose another one.",
         ErrorCode::EmptyEvents => "Choose at least one event.",
         ErrorCode::EmptyUpdate => "Nothing was changed.",

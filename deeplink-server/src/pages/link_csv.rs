@@ -46,6 +46,8 @@ impl Pages for Links {
         };
         let mut lines = String::new();
         if cursor.is_none() {
+            // Spreadsheets take the file for UTF-8 if it begins with a byte order mark.
+            lines.push('\u{feff}');
             sheet::line(&mut lines, COLUMNS);
         }
         for link in &links {

@@ -44,7 +44,8 @@ pub(super) async fn create(State(app): State<Shared>, person: Person, form: Form
         let refused = qr_look::refusal(&app, &person, &form, &[]).await?;
         return Ok(new_page(&app, &person, &form, &refused.unwrap_or(View::Opened(None))).await);
     }
-    if form.names().all(|name| ["form", "enabled"].contains(&name) || form.value(name).is_empty()) {
+    let is_other = |name: &str| ["form", "enabled"].contains(&name) || name.starts_with(qr_look::PREFIX);
+    if form.names().all(|name| is_other(name) || form.value(name).is_empty()) {
         let error = FormError::in_field("web_url", "Enter at least one destination: a web page, an app or a store.");
         return Ok(new_page(&app, &person, &form, &View::Refused(Some(&form), error)).await);
     }

@@ -23,8 +23,9 @@ const _: () = assert!(EXAMPLE_ID.len() == GENERATED_ID_LEN);
 /// The options of the design as a group of the link's form.
 pub(super) fn group(logos: &[String]) -> Group {
     let upload = "To upload one, first create the link, then change the design of its code.";
-    let fields = qr_look::fields(logos, upload).into_iter().flatten().collect();
-    Group::new("QR code", "The design of the link’s code. To see it, select Preview.", fields).folded()
+    let mut fields: Vec<_> = qr_look::fields(logos, upload).into_iter().flatten().collect();
+    fields[0].hint = "To see the code, select Preview below.".into();
+    Group::new("QR code", "The design of the link’s code.", fields).folded()
 }
 
 /// The code of the link that a form describes.

@@ -35,10 +35,14 @@ struct UploadForm<'a> {
 /// The form as HTML, on the page that shows this design.
 pub(super) fn form(app: &App, id: &str, design: &Form, view: &View<'_>) -> Result<String, ApiError> {
     let fields = vec![
-        Field::line("name", "Name", "Lowercase letters, digits and hyphens. An existing logo with the same name is replaced.")
-            .required()
-            .max_length(MAX_LOGO_NAME)
-            .placeholder("acme"),
+        Field::line(
+            "name",
+            "Name",
+            "Lowercase letters, digits and hyphens. An existing logo with the same name is replaced.",
+        )
+        .required()
+        .max_length(MAX_LOGO_NAME)
+        .placeholder("acme"),
         Field::file(
             "file",
             "Image",

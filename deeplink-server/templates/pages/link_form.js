@@ -6,7 +6,9 @@
     const { title, site, open, ios, android, web } = preview.dataset;
     const value = (name) => form.elements[name].value.trim();
     const hostOf = (name) => (URL.canParse(value(name)) ? new URL(value(name)).hostname : "");
-    form.addEventListener("input", () => {
+    form.addEventListener("input", ({ target }) => {
+      // The service draws the code: what is shown is of an earlier form.
+      if (target.name === "custom_id" || target.name.startsWith("qr.")) preview.querySelector(".qr")?.parentNode.remove();
       const host = hostOf("web_url");
       let to = open;
       if (!value("ios_deep_link") && !value("android_deep_link")) {

@@ -44,6 +44,12 @@ async fn a_link_is_made_changed_and_deleted() {
             "web-url",
             "Enter at least one destination: a web page, an app or a store.",
         ),
+        (
+            vec![("form", "1"), ("qr.dotType", "classy")],
+            400,
+            "web-url",
+            "Enter at least one destination: a web page, an app or a store.",
+        ),
         (vec![("custom_id", "spring-sale")], 409, "custom-id", "This ID is already in use. Choose another one."),
         (vec![("custom_id", "-")], 400, "custom-id", ""),
         (vec![("web_url", "shop"), ("custom_id", "kept-id")], 400, "web-url", "Enter the full URL"),
