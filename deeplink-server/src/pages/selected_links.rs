@@ -74,7 +74,7 @@ impl FromRequest<Shared> for Selection {
 
 /// What a form asks for, checked.
 enum Asked {
-    Update(BulkChange),
+    Update(Box<BulkChange>),
     Delete(Vec<(u64, String)>),
 }
 
@@ -90,10 +90,10 @@ impl Selection {
         };
         let update = BulkUpdate::new(&self.ids);
         let asked = match action {
-            Action::Enable => update.set(switched(true)).check().map(Asked::Update),
-            Action::Disable => update.set(switched(false)).check().map(Asked::Update),
-            Action::AddTags => update.add_tags(self.tags()?).check().map(Asked::Update),
-            Action::RemoveTags => update.remove_tags(self.tags()?).check().map(Asked::Update),
+            Action::Enable => update.set(switched(true)).check().map(changed),
+            Action::Disable => update.set(switched(false)).check().map(changed),
+            Action::AddTags => update.add_tags(self.tags()?).check().map(changed),
+            Action::RemoveTags => update.remove_tags(self.tags()?).check().map(changed),
             Action::Delete => BulkDelete::new(&self.ids).check().map(Asked::Delete),
         };
         asked.map(|asked| (asked, done)).map_err(|invalid| FormError::invalid(&of_form(invalid)))
@@ -103,6 +103,10 @@ impl Selection {
         let tags = tags::in_form(&self.form, "tags").filter(|tags| !tags.is_empty());
         tags.ok_or_else(|| FormError::in_field("tags", "Enter at least one tag."))
     }
+}
+
+fn changed(change: BulkChange) -> Asked {
+    Asked::Update(Box::new(change))
 }
 
 fn switched(enabled: bool) -> UpdateLink {
@@ -154,7 +158,7 @@ async fn perform(app: &Shared, person: &Person, asked: Asked) -> Result<u64, Api
     match asked {
         Asked::Update(change) => {
             let count = change.link_ids.len();
-            bulk_change::update_for(app, caller, once, change).await?;
+            bulk_change::update_for(app, caller, once, *change).await?;
             Ok(count as u64)
         }
         Asked::Delete(ids) => Ok(bulk_change::delete_for(app, caller, once, ids).await?.into_made()?.deleted),
