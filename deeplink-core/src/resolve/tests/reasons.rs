@@ -112,7 +112,7 @@ fn reasons() {
             link("IL IS"),
             None,
             "",
-            "In-app browsers often block deep links, so the button goes to the App Store, and a second button has the \
+            "In-app browsers often block deep links, so the button goes to the App Store, and a second button opens the \
              deep link.",
         ),
         (
@@ -191,7 +191,7 @@ fn reasons() {
             link("AL W"),
             None,
             "",
-            "In-app browsers often block deep links, so the button goes to the web page, and a second button has the \
+            "In-app browsers often block deep links, so the button goes to the web page, and a second button opens the \
              deep link.",
         ),
         (
