@@ -36,7 +36,7 @@ pub(super) struct Allowed<'a> {
 pub(super) fn headers(app: &App, nonce: &str, allowed: &Allowed<'_>) -> [(HeaderName, HeaderValue); 6] {
     let Allowed { script, forms_lead_to } = allowed;
     let website = app.config.marketing_url_at(&app.public_url).origin().ascii_serialization();
-    let scripts = if *script { format!("script-src 'nonce-{nonce}'; connect-src 'self'; ") } else { String::new() };
+    let scripts = if *script { format!("script-src 'nonce-{nonce}'; ") } else { String::new() };
     let policy = format!(
         "default-src 'none'; {scripts}style-src 'nonce-{nonce}'; img-src 'self' data:; \
          form-action 'self' {website}{forms_lead_to}; base-uri 'none'; frame-ancestors 'none'"

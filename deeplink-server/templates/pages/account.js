@@ -1,5 +1,4 @@
-// What the account pages gain from a script: buttons that copy, one checkbox for all, and a list of links that follows its
-// search. Everything else works without it.
+// What the account pages gain from a script: buttons that copy, and one checkbox for all. Everything else works without it.
 // Pages with charts and the form of a link have more (reports.js, link_form.js).
 (() => {
   // The buttons are part of the page and are shown before it is painted, so that nothing moves.
@@ -41,31 +40,4 @@
   };
   addEventListener("change", select);
   addEventListener("pageshow", select);
-
-  // The list follows its search: what is below the form is taken from the page that the form asks for.
-  let timer;
-  let latest;
-  const follow = async (form) => {
-    const query = [...new FormData(form)].filter(([, value]) => value);
-    const url = form.action + (query.length ? "?" : "") + new URLSearchParams(query);
-    latest = url;
-    const answer = await fetch(url).catch(() => {});
-    if (latest !== url || !answer?.ok || answer.redirected) return;
-    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-    const fresh = page.querySelector(".search");
-    if (latest !== url || !fresh) return;
-    form.querySelector("a")?.remove();
-    form.append(...fresh.querySelectorAll("a"));
-    while (form.nextSibling) form.nextSibling.remove();
-    while (fresh.nextSibling) form.parentNode.append(fresh.nextSibling);
-    history.replaceState(null, "", url);
-    document.getElementById("said").textContent = document.querySelector("caption, .empty").textContent;
-    select({});
-  };
-  addEventListener("input", ({ target }) => {
-    const form = target.closest(".search");
-    if (!form) return;
-    clearTimeout(timer);
-    timer = setTimeout(follow, 300, form);
-  });
 })();
