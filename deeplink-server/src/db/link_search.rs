@@ -2,9 +2,10 @@
 //! the owner enabled or disabled, and for those with a host in their URL; in the order of the list.
 //!
 //! No index answers these. So one search looks at a bounded number of the links that pass the filters on index entries, a
-//! window of positions at a time, begins no window after a while, and says where it stopped. Where few entries pass, a
-//! window may read all of the account's, until the report's own time is over. The database compares ASCII, which leaves few
-//! rows to read; those are compared again here, by Unicode's lower case, in the parts of them that are searched.
+//! window of positions at a time, begins no window after a while, and says where it stopped. Windows are small while rows
+//! are read slowly, as after a restart, so that the last one ends soon. Where few entries pass, a window may read all of the
+//! account's, until the report's own time is over. The database compares ASCII, which leaves few rows to read; those are
+//! compared again here, by Unicode's lower case, in the parts of them that are searched.
 
 use std::time::{Duration, Instant};
 
@@ -17,16 +18,20 @@ use super::link_list::{Found, ListRequest, Window};
 use super::links::{Link, Row};
 use super::{Conn, DbError, on, tags};
 
-/// Links that one statement looks at.
-const WINDOW: u32 = 5_000;
-/// The same if all of them are read: up to 7 MB.
+/// Links that the first window looks at.
+const FIRST_WINDOW: u32 = 500;
+/// The fewest and the most that any window looks at.
+const WINDOW: [u32; 2] = [100, 5_000];
+/// The most if all of them are read: up to 7 MB.
 const WHOLE_WINDOW: u32 = 500;
+/// How long a window may take before the next one is smaller.
+const WINDOW_TIME: Duration = Duration::from_millis(25);
 /// Links that are compared before other tasks have their turn: each takes up to 0.1 ms.
 const AT_ONCE: usize = 16;
 /// Most links that one search looks at, of those that pass the filters on index entries.
 const MAX_LOOKED_AT: u32 = 50_000;
 /// How long one search begins new windows.
-const MAX_TIME: Duration = Duration::from_millis(200);
+const MAX_TIME: Duration = Duration::from_millis(180);
 
 /// Whether a filter needs a search.
 pub(crate) fn is_needed(filter: &LinkFilter) -> bool {
@@ -50,14 +55,16 @@ pub(crate) async fn search(db: &mut Conn<'_>, list: &ListRequest<'_>) -> Result<
     let Some(filtered) = tags::filtered(db, tenant, &filter.tags).await? else { return Ok(Found::default()) };
     let looks_at_tags = pattern.is_some() && !is_affiliate;
     let containing = if looks_at_tags { tags::containing(db, tenant, &text).await? } else { Vec::new() };
-    let (window, most_read) = match &pattern {
+    let [fewest, most] = WINDOW;
+    let (most, most_read) = match &pattern {
         // The database finds the links by itself, so no more are read than asked for.
-        None if text.is_empty() => (WINDOW, limit + 1),
+        None if text.is_empty() => (most, limit + 1),
         None => (WHOLE_WINDOW, WHOLE_WINDOW),
-        Some(_) => (WINDOW, WINDOW),
+        Some(_) => (most, most),
     };
-    let (mut links, mut last, mut looked_at) = (Vec::new(), list.last, 0);
+    let (mut links, mut last, mut looked_at, mut window) = (Vec::new(), list.last, 0, FIRST_WINDOW);
     loop {
+        let window_began = Instant::now();
         let whole = Window { list, tags: &filtered, last, until: None, limit: window };
         let until: Option<i64> = on!(db, c => whole.end().build_query_scalar().fetch_optional(c).await)?;
         let part = Window { until, limit: most_read, ..whole };
@@ -80,6 +87,18 @@ pub(crate) async fn search(db: &mut Conn<'_>, list: &ListRequest<'_>) -> Result<
             return Ok(Found::of(links, limit, until));
         }
         last = until;
+        window = next_window(window, window_began.elapsed()).clamp(fewest, most);
+    }
+}
+
+/// How many links the window looks at that follows one of `window` links, which took this long.
+fn next_window(window: u32, took: Duration) -> u32 {
+    if took > WINDOW_TIME {
+        window / 2
+    } else if took < WINDOW_TIME / 2 {
+        window * 2
+    } else {
+        window
     }
 }
 
@@ -124,6 +143,13 @@ mod tests {
     use futures_util::FutureExt;
 
     use super::*;
+
+    /// R3: a window that took long is followed by a smaller one.
+    #[test]
+    fn r3_windows_of_a_search_follow_its_speed() {
+        let after = |millis| next_window(800, Duration::from_millis(millis));
+        assert_eq!([1, 12, 13, 25, 26, 500].map(after), [1_600, 1_600, 800, 800, 400, 400]);
+    }
 
     /// R3: a search compares a few links, and then others have their turn.
     #[tokio::test]
