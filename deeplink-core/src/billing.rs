@@ -31,7 +31,7 @@ words! {
 reply! {
     /// Usage of the resources that have limits.
     Usage {
-        /// Links that exist.
+        /// Existing links.
         links: i64,
         /// Clicks and conversions since the start of the calendar month (UTC). Counted only if plan limits are
         /// enforced.

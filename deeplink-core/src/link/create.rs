@@ -86,8 +86,8 @@ pub struct CreateLink {
     /// Design of the link's QR codes, used if a request has no options other than `size`.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::object::optional")]
     pub qr: Option<QrOptions>,
-    /// Clicks that a previous service counted, from 0 to 9,007,199,254,740,991: a starting count, shown apart from the
-    /// clicks counted here and never added to them. Visitors and affiliates do not see it.
+    /// Clicks that a previous service counted, from 0 to 9,007,199,254,740,991: a starting count, shown separately
+    /// from the clicks counted here and never added to them. Visitors and affiliates do not see it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(minimum = 0, maximum = 9_007_199_254_740_991_i64))]
     pub imported_clicks: Option<i64>,

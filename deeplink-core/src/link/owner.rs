@@ -42,8 +42,8 @@ pub(super) fn end(text: &str) -> Result<Timestamp, Invalid> {
 /// Refuses an end that is not later than now or more than 100 years ahead.
 pub fn check_end(end: Option<Timestamp>, now: Timestamp) -> Result<(), Invalid> {
     match end {
-        Some(end) if end <= now => Err(wrong("expires_at must be later than now")),
-        Some(end) if end > now.plus_days(MAX_EXPIRY_DAYS) => Err(wrong("expires_at may be at most 100 years from now")),
+        Some(end) if end <= now => Err(wrong("expires_at must be in the future")),
+        Some(end) if end > now.plus_days(MAX_EXPIRY_DAYS) => Err(wrong("expires_at must be within the next 100 years")),
         _ => Ok(()),
     }
 }

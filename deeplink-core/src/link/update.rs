@@ -78,7 +78,7 @@ pub struct UpdateLink {
     #[serde(default, skip_serializing_if = "Patch::is_keep", deserialize_with = "crate::object::patch")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<QrOptions>, required = false))]
     pub qr: Patch<QrOptions>,
-    /// Clicks that a previous service counted: a starting count, shown apart from the clicks counted here.
+    /// Clicks that a previous service counted: a starting count, shown separately from the clicks counted here.
     #[serde(default, skip_serializing_if = "Patch::is_keep")]
     #[cfg_attr(
         feature = "openapi",

@@ -50,7 +50,7 @@ pub enum Unfit {
     #[error("the payment does not match a payment requirement of this request")]
     Requirement,
     /// It pays someone else.
-    #[error("the payment is not made to payTo")]
+    #[error("the payment's recipient is not payTo")]
     Recipient,
     /// It is for another amount.
     #[error("the payment is not for the required amount")]

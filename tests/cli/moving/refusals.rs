@@ -72,7 +72,7 @@ fn bad_files_are_refused_with_the_reason() {
             "--from bitly",
             "x.csv",
             format!("{head}https://bit.ly/abc,https://example.com,2199-01-31\n").into(),
-            &["x.csv:2:40: expires_at may be at most 100 years from now [invalid_expires_at]"],
+            &["x.csv:2:40: expires_at must be within the next 100 years [invalid_expires_at]"],
         ),
         (
             "--from bitly",

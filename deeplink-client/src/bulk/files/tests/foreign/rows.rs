@@ -228,7 +228,7 @@ fn ends_are_read_and_only_those_too_late_are_refused() {
         ("never", ""),
         ("-", ""),
         ("0000-00-00 00:00:00", ""),
-        ("2126-11-22", "3:40 expires_at may be at most 100 years from now"),
+        ("2126-11-22", "3:40 expires_at must be within the next 100 years"),
         ("soon", "3:40 \"soon\" is not a date such as 2027-01-31 or 2027-01-31T12:00:00Z"),
     ] {
         let file = format!("Link,Long URL,Expires\n\nhttps://bit.ly/abc,https://example.com,{text}\n");
