@@ -261,7 +261,7 @@ async fn i2_people_of_others_are_not_there() {
     let path = |id: &str| format!("/v1/auth/users/{id}");
     let answer = world.a.delete(&path(&of_b)).await;
     assert_eq!(answer.outcome(), "404 not_found");
-    assert_eq!(answer.member("error"), format!("no user {of_b}"));
+    assert_eq!(answer.member("error"), format!("no team member with ID {of_b}"));
     for other in ["usr_0123456789abcdef01234567", "nobody"] {
         let missing = world.a.delete(&path(other)).await;
         assert_eq!(missing.without_ids([other]), answer.without_ids([&*of_b]));

@@ -58,7 +58,7 @@ fn what_is_reported_is_what_the_funnel_shows() {
     assert_eq!(counts(&dl, "nobody-has-this spring-43"), counts(&dl, "spring-43"), "among several, it counts as zero");
     for form in ["", " -o csv", " --group-by referer_host", " --group-by day -o csv"] {
         let missing = dl.run(&format!("stats nobody-has-this{form}"));
-        assert!(missing.fails(5).contains("no link nobody-has-this (HTTP 404)"), "{form}: {missing}");
+        assert!(missing.fails(5).contains("no link with ID nobody-has-this (HTTP 404)"), "{form}: {missing}");
         assert_eq!(missing.stdout, "", "{form}");
     }
     let stats = dl.run("links stats spring-42 -o json").json();

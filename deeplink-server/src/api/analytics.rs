@@ -35,7 +35,8 @@ use crate::state::{App, Shared};
 /// Each install is counted once in the report and once in each group. Revenue is the sum of the counted
 /// conversions, by currency; with `touched`, several link groups can share a conversion. Credit takes the
 /// history before `from` into account; the window limits only what is counted, and is inclusive at both ends.
-/// Unknown IDs count as zero. Clicks that a previous service counted (`imported_clicks` of a link) are in no total.
+/// Unknown IDs count as zero. Clicks that a previous service counted (`imported_clicks` of a link) are not included in
+/// any total.
 ///
 /// The 200 largest conversion types are listed, and the rest are `other`. Referring hosts are `other` beyond the 100
 /// largest, beyond 200 per link per day, and beyond 1,000 per account per day. Hourly data by platform, host and

@@ -340,6 +340,6 @@ impl Create {
                 }
             }
         }
-        Err(ApiError::Internal("no free link id was found".into()))
+        Err(ApiError::Internal("no unused link ID could be generated".into()))
     }
 }

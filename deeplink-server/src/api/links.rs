@@ -160,7 +160,7 @@ impl Work for Create {
                 }
             }
         }
-        Err(ApiError::Internal("no free link id was found".into()))
+        Err(ApiError::Internal("no unused link ID could be generated".into()))
     }
 
     /// The id and the aliases may be cached as absent.

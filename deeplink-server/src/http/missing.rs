@@ -22,7 +22,7 @@ const KINDS: [(&str, &str, &str); 13] = [
     ("/v1/apps/{app_id}", "app", ""),
     ("/v1/auth/publishable-keys/{key_id}", "publishable key", ""),
     ("/v1/auth/secret-keys/{key_id}", "secret key", ""),
-    ("/v1/auth/users/{user_id}", "user", ""),
+    ("/v1/auth/users/{user_id}", "team member", ""),
     ("/v1/domains/{domain}", "domain", ""),
     ("/v1/links/{link_id}", "link", ""),
     ("/v1/qr-logos/{name}", "logo", ""),
@@ -48,7 +48,10 @@ fn message_of(template: &str, path: &str) -> Option<String> {
     // The ID is the last segment of the start.
     let id = path.split('/').nth(start.split('/').count() - 1).and_then(|id| percent_decode_str(id).decode_utf8().ok());
     Some(match id.and_then(|id| shown(kind, &id)) {
-        Some(id) => format!("no {kind} {id}{of}"),
+        // A domain is called by its name, and a tag by its text, which is quoted.
+        Some(id) if matches!(kind, "domain" | "tag") => format!("no {kind} {id}"),
+        Some(name) if kind == "logo" => format!("no logo named {name}"),
+        Some(id) => format!("no {kind} with ID {id}{of}"),
         None => format!("no such {kind}{of}"),
     })
 }
@@ -79,17 +82,17 @@ mod tests {
             message_of(start, &format!("{before}{id}"))
         };
         for (kind, id, expected) in [
-            ("link", "nope", "no link nope"),
+            ("link", "nope", "no link with ID nope"),
             ("link", "", "no such link"),
             ("affiliate", "", "no such affiliate"),
             ("link", "a%2Fb", "no such link"),
             ("link", "%ff", "no such link"),
             ("link", &*"a".repeat(41), "no such link"),
-            ("app", "app_0123456789abcdef01234567", "no app app_0123456789abcdef01234567"),
-            ("secret key", "x", "no secret key x"),
+            ("app", "app_0123456789abcdef01234567", "no app with ID app_0123456789abcdef01234567"),
+            ("secret key", "x", "no secret key with ID x"),
             ("secret key", &*key, "no such secret key"),
             ("webhook", "<b>", "no such webhook"),
-            ("user", "a@example.com", "no such user"),
+            ("team member", "a@example.com", "no such team member"),
             ("source", "é", "no such source"),
             ("domain", "nope.localhost", "no domain nope.localhost"),
             ("domain", "a b", "no such domain"),
@@ -98,14 +101,15 @@ mod tests {
             ("tag", "%20caf%C3%A9", "no tag \"café\""),
             ("tag", "a\u{7}", "no such tag"),
             ("tag", &*long, "no such tag"),
-            ("delivery", "dlv_1", "no delivery dlv_1 for this webhook"),
+            ("logo", "acme", "no logo named acme"),
+            ("delivery", "dlv_1", "no delivery with ID dlv_1 for this webhook"),
             ("credential", "a b", "no such credential for this affiliate"),
         ] {
             assert_eq!(message(kind, id).as_deref(), Some(expected), "{kind} {id}");
         }
         let delivery = "/v1/webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver";
         let found = message_of(delivery, "/v1/webhooks/wh_1/deliveries/dlv_1/redeliver");
-        assert_eq!(found.as_deref(), Some("no delivery dlv_1 for this webhook"));
+        assert_eq!(found.as_deref(), Some("no delivery with ID dlv_1 for this webhook"));
         assert_eq!(message_of("/v1/me", "/v1/me"), None);
     }
 

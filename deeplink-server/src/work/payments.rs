@@ -57,7 +57,7 @@ async fn settle_due(app: &Shared) -> Result<(), DbError> {
         // The outcome is stored even if this task ends first.
         let settling = app.payments.spawn(async move {
             if let Err(error) = settle_again(&own, id).await {
-                tracing::warn!(%error, "a payment could not be settled again");
+                tracing::warn!(%error, "retry of a payment settlement failed");
             }
         });
         settling.map(drop)

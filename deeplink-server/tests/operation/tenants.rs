@@ -353,7 +353,7 @@ fn an_account_that_is_not_there_is_said_so() {
             (
                 "nobody@example.com",
                 1,
-                "deeplink-server: no account has a user with the address nobody@example.com; `tenant list` shows all accounts",
+                "deeplink-server: no account has a team member with the address nobody@example.com; `tenant list` shows all accounts",
             ),
             ("nobody", 2, "--tenant"),
             ("@", 2, "--tenant"),

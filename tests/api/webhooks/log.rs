@@ -137,7 +137,7 @@ async fn i2_a_replay_is_a_new_delivery_of_the_same_event() {
     ] {
         let refused = caller.post_nothing(&format!("{webhook}/deliveries/{id}/replay")).await;
         assert_eq!(refused.outcome(), "404 not_found", "{webhook} {id}");
-        assert_eq!(refused.member("error"), format!("no delivery {id} for this webhook"));
+        assert_eq!(refused.member("error"), format!("no delivery with ID {id} for this webhook"));
         refusals.push(refused.without_ids([id]));
     }
     assert!(refusals.iter().all(|refused| *refused == refusals[0]), "{refusals:?}");

@@ -142,7 +142,9 @@ impl Account {
             Self::Id(tenant) if tenants::is_deleted(db, &tenant).await? => Err(missing(&tenant)),
             Self::Id(tenant) => Ok(tenant),
             Self::Of(email) => match users::accounts_of(db, &email).await?.as_slice() {
-                [] => Err(Failure::Refused(format!("no account has a user with the address {email}; {LIST_SHOWS}"))),
+                [] => Err(Failure::Refused(format!(
+                    "no account has a team member with the address {email}; {LIST_SHOWS}"
+                ))),
                 [tenant] => Ok(tenant.clone()),
                 several => {
                     let list = several.iter().map(TenantId::as_str).collect::<Vec<_>>().join("\n  ");

@@ -156,8 +156,8 @@ impl Checkout {
 
     /// The reply that was given before.
     fn stored_reply(&self, stored: &StoredPayment) -> Result<Response, Answered> {
-        let internal = |why: String| ApiError::Internal(format!("the reply to payment {}: {why}", stored.id));
-        let mut reply = stored.reply.clone().ok_or_else(|| internal("is missing".into()))?;
+        let internal = |why: String| ApiError::Internal(format!("stored response to payment {}: {why}", stored.id));
+        let mut reply = stored.reply.clone().ok_or_else(|| internal("it is missing".into()))?;
         let body = self.app.vault.open("payments", &stored.id, &reply.body);
         let body = body.map_err(|error| internal(error.to_string()))?;
         reply.body = String::from_utf8(body).map_err(|error| internal(error.to_string()))?;
