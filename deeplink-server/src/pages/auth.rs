@@ -112,8 +112,8 @@ fn sign_up_page<'a>(frame: &'a Frame, host: &str, token: &'a str) -> TokenPage<'
         frame,
         text,
         button: "Confirm email address",
-        otherwise: "If that was not you, close this page, and the account will stay unconfirmed. To get an account of \
-                    your own, sign in with this address instead.",
+        otherwise: "If that was not you, close this page, and the account will stay unconfirmed. To create your \
+                    own account, sign in with this address instead.",
         action: CONFIRM_PATH,
         token,
         next: None,
@@ -138,7 +138,7 @@ pub(super) async fn confirm(
     let secret = Secret {
         section: Section::KEYS,
         title: "Your new secret key",
-        lead: "Your email address is confirmed. Keys that this account had before no longer work. Anyone with this one has full access to your account. Keep it secret.",
+        lead: "Your email address is confirmed. The account’s previous keys no longer work. Anyone with this key has full access to your account. Keep it secret.",
         kind: SecretKind::ApiKey,
         back: Section::KEYS.back(),
         repeated: "key-shown",
@@ -177,7 +177,7 @@ fn invitation_page<'a>(frame: &'a Frame, host: &str, token: &'a str) -> TokenPag
     TokenPage {
         frame,
         text: vec![format!(
-            "You have been invited to a team on {host}. Accept, then sign in with the email address that was invited."
+            "You have been invited to a team on {host}. Accept, then sign in with the invited email address."
         )],
         button: "Accept invitation",
         otherwise: "If you do not want to join, close this page.",

@@ -66,7 +66,7 @@ async fn list_page(app: &App, person: &Person, view: View<'_>) -> PageResult {
         Field::choice(
             "role",
             "Used for",
-            "Most accounts only need “Short links”. iPhones open an app only from a link to a different domain, so “Opening apps from landing pages” needs a domain of its own.",
+            "Most accounts only need “Short links”. iPhones open an app only from a link to a different domain, so “Opening apps from landing pages” needs a separate domain.",
             roles,
         ),
     ];

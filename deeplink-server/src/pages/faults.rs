@@ -140,7 +140,7 @@ fn name_of(field: &str) -> &str {
 fn text_of(code: &ErrorCode, field: Option<&str>, message: &str) -> String {
     let fixed = match code {
         ErrorCode::MissingFields => "This field is required.",
-        ErrorCode::InvalidExpiresAt => "Choose a time later than now, within the next 100 years.",
+        ErrorCode::InvalidExpiresAt => "Choose a future time, within the next 100 years.",
         ErrorCode::DisabledByOperator => "The operator of this service has disabled this link.",
         ErrorCode::TagLimit => {
             "Your account already has 1,000 different tags. To add another, first delete one that you no longer use."

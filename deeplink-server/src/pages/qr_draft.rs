@@ -25,7 +25,7 @@ pub(super) fn group(logos: &[String]) -> Group {
     let upload = "To upload one, first create the link, then change the design of its code.";
     let mut fields: Vec<_> = qr_look::fields(logos, upload).into_iter().flatten().collect();
     fields[0].hint = "To see the code, select Preview below.".into();
-    Group::new("QR code", "The design of the link’s code.", fields).folded()
+    Group::new("QR code", "Style, colors and logo of the link’s QR code.", fields).folded()
 }
 
 /// The code of the link that a form describes.

@@ -252,7 +252,7 @@ fn groups(logos: &[String]) -> Vec<Group> {
     let [styles, colours, others] = fields(logos, "You can upload one below.");
     vec![
         Group::new("Style", "", styles),
-        Group::new("Colors", "We recommend a dark code on a light background.", colours).folded(),
+        Group::new("Colors", "For reliable scanning, use a dark code on a light background.", colours).folded(),
         Group::new("Logo, error correction and size", "", others).folded(),
     ]
 }
@@ -301,7 +301,9 @@ pub(super) fn fields(logos: &[String], upload: &str) -> [Vec<Field>; 3] {
             "How much of the code can be damaged or covered before it no longer scans.",
             choices("Default: M, or H with a logo", QrLevel::ALL, QrLevel::as_str),
         ),
-        Field::line("qr.size", "Size in pixels", "With the margin, at most 2048.").max_length(4).placeholder("1024"),
+        Field::line("qr.size", "Size in pixels", "At most 2048, including the margin.")
+            .max_length(4)
+            .placeholder("1024"),
         Field::line("qr.margin", "Margin in modules", "At most 16.").max_length(2).placeholder("2"),
     ];
     [styles, colours, others]

@@ -71,7 +71,7 @@ fn groups(account: &Account) -> Vec<Group> {
         Field::url("icon_url", "Icon URL", "A square image, served over HTTPS."),
         Field::line("theme_color", "Button color", "").max_length(7).placeholder("#2e7d4f"),
     ];
-    let hint = "Optional. Shown on landing pages of links whose app has no icon or color of its own.";
+    let hint = "Optional. Shown on landing pages of links whose app has no icon or color.";
     vec![Group::plain(general), Group::new("Branding", hint, branding)]
 }
 

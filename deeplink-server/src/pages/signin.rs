@@ -58,7 +58,7 @@ struct AlreadyPage<'a> {
     next: &'a NextPath,
 }
 
-const JOINED: &str = "You have joined the team. Sign in with the address that was invited.";
+const JOINED: &str = "You have joined the team. Sign in with the invited address.";
 
 const ONCE_INVALID: &str = "That link has already been used, or it is more than 24 hours old. The operator of this service can create a new one.";
 
@@ -80,7 +80,7 @@ fn text_of(error: &str) -> &'static str {
         "oauth_email_unverified" => {
             "Your email address is not confirmed with that provider. Confirm it there first, or sign in by email."
         }
-        "oauth_no_email" => "That provider shared no email address. Sign in by email instead.",
+        "oauth_no_email" => "That provider did not share an email address. Sign in by email instead.",
         "oauth_not_configured" => "That provider is not available here. Sign in another way.",
         "signup_closed" => {
             "No account here uses that address, and this service is not accepting new accounts. If you were invited, use the button in the invitation; otherwise, ask for an invitation."

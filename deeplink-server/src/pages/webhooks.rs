@@ -43,7 +43,7 @@ const KINDS: [(&str, EventKind, &str); 4] = [
     (
         "event_conversion",
         EventKind::Conversion,
-        "Conversions: a user signed up, bought something, or did something similar",
+        "Conversions: a user signed up, made a purchase, or took a similar action",
     ),
 ];
 
@@ -211,7 +211,7 @@ pub(super) async fn create(State(app): State<Shared>, person: Person, form: Form
 }
 
 const CREATED: &str = "Your endpoint uses it to verify that events come from this service. Store it where only your endpoint can read it.";
-const ROTATED: &str = "X-Service-Signature uses it from now on. In webhook-signature, the previous secret also signs for 24 hours. Store it where only your endpoint can read it.";
+const ROTATED: &str = "X-Service-Signature uses it from now on. For 24 hours, webhook-signature also includes a signature made with the previous secret. Store it where only your endpoint can read it.";
 
 fn secret_page<'a>(title: &'a str, lead: &'a str, back: Back<'a>) -> Secret<'a> {
     let (section, kind) = (Section::WEBHOOKS, SecretKind::WebhookSecret);
@@ -322,7 +322,7 @@ fn rotate_page(app: &App, person: &Person, webhook: &WebhookDetail, error: Optio
         section: Section::WEBHOOKS,
         title: "Rotate the secret?".to_owned(),
         subject: &webhook.url,
-        lead: "X-Service-Signature uses the new secret immediately. In webhook-signature, the current secret also signs for 24 hours. Rotating again within 24 hours invalidates the current secret immediately. This cannot be undone.",
+        lead: "X-Service-Signature uses the new secret immediately. For 24 hours, webhook-signature also includes a signature made with the current secret. Rotating again within 24 hours invalidates the current secret immediately. This cannot be undone.",
         submit: "Rotate secret".to_owned(),
         is_typed: false,
         keep: "Cancel",
