@@ -15,13 +15,13 @@ use crate::import::{Exporter, Fetch, Reading, Saved, SourceFlags, Start};
 /// Import links from another service's export or API
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "Links keep their IDs, so short links on your own domain stay the same once the domain leads here; add and verify it \
-     first (\"dl domains add\"), or the links expire after 30 days. Every row is checked before anything is sent. \
+    "Links keep their IDs, so short links on your own domain stay the same once the domain points here; add and verify \
+     it first (\"dl domains add\"), or the links expire after 30 days. Every row is checked before anything is sent. \
      To resume an interrupted import, run the same command again. The original short link becomes metadata \
      (imported_url), which is public; the total number of clicks is kept as a starting count (imported_clicks), which only \
-     your team sees and reports show apart. A note lists columns that were ignored. docs/moving-in.md has the details for \
-     each service; \"dl links import\" reads files that use this service's own columns. From an API, the links are read \
-     page by page into a private file, which is removed once they have been sent.",
+     your team sees and which reports show separately. A note lists columns that were ignored. docs/moving-in.md has \
+     the details for each service; \"dl links import\" reads files that use this service's own columns. From an API, the links \
+     are read page by page into a private file, which is removed once they have been sent.",
     &[
     "dl import --from bitly bitly.csv --check",
     "dl import --from bitly bitly.csv --sanitize-ids --rejects bad.csv",

@@ -66,8 +66,8 @@ pub(super) async fn check_domains(ctx: &Context, client: &Client, notes: &Foreig
     }
     if !has_primary {
         ctx.console.warn(
-            "the account has no verified domain, so the links are on the service's own, and expire after 30 days unless the \
-             service is set up otherwise",
+            "the account has no verified domain, so the links use the service's own domain, and expire after 30 days \
+             unless the service is configured otherwise",
         );
     }
     let is_new = |host: &&ForeignHost| verified.iter().all(|domain| domain.domain != host.host);

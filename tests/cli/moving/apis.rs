@@ -240,7 +240,7 @@ fn reading_waits_as_long_as_the_service_asks() {
                 assert!(started.elapsed() >= Duration::from_secs(1), "{from}{flags}");
                 expected.extend(expected.last().cloned());
             } else {
-                assert!(ran.stderr.contains(" answered HTTP 429\n  hint: to resume after "), "{from}: {ran}");
+                assert!(ran.stderr.contains(" returned HTTP 429\n  hint: to resume after "), "{from}: {ran}");
             }
             assert_eq!(targets(&theirs), expected, "{from}{flags}");
         }
@@ -397,5 +397,5 @@ fn the_flags_are_checked_before_anything_is_sent() {
     assert_eq!(sent(&double, &piped).len(), 2);
     // What is there is no Shlink.
     let ran = dl.run(&format!("import --from shlink --from-api-key-file their.key --from-url {url}/elsewhere"));
-    assert!(ran.fails(5).contains("Shlink answered HTTP 404\n  hint: check --from-url; dl asked http"), "{ran}");
+    assert!(ran.fails(5).contains("Shlink returned HTTP 404\n  hint: check --from-url; dl asked http"), "{ran}");
 }

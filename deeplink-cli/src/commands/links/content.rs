@@ -73,7 +73,7 @@ pub(crate) struct Content {
     /// Option for the link's QR code design, such as dotType=classy (see dl links qr --help); may be repeated
     #[arg(long, value_name = "OPTION=VALUE")]
     qr: Vec<String>,
-    /// Clicks counted by a previous service, visible only to your team; reports show them apart and do not add them
+    /// Clicks counted by a previous service, visible only to your team; reports show them separately from other clicks
     #[arg(long, value_name = "N")]
     imported_clicks: Option<i64>,
     #[command(flatten)]

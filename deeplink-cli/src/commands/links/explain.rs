@@ -55,7 +55,7 @@ fn visitors() -> impl TypedValueParser<Value = SampleVisitor> {
     };
     PossibleValuesParser::new(SampleVisitor::ALL.map(named)).try_map(|name| {
         let other = OTHER_NAMES.into_iter().find(|(other, _)| *other == name).map(|(_, sample)| sample);
-        other.or_else(|| SampleVisitor::named(&name)).ok_or("no such visitor")
+        other.or_else(|| SampleVisitor::named(&name)).ok_or("unknown visitor")
     })
 }
 

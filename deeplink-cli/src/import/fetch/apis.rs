@@ -131,7 +131,7 @@ impl Api {
                 "use an access token of a Bitly user who is a member of the group: in Bitly, see Settings, then API"
             }
             Self::Dub => {
-                "use an API key of the workspace with read access to links and folders (links.read, folders.read)"
+                "use an API key for the workspace with read access to links and folders (links.read, folders.read)"
             }
             Self::Shlink => {
                 "use an API key that is enabled, has not expired, and has no roles that limit it to some short URLs: \

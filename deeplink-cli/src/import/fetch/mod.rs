@@ -175,7 +175,7 @@ impl Fetch {
                 self.api.permission().to_owned()
             }
             Some(status) => {
-                failure.message = format!("{service} answered HTTP {status}{said}");
+                failure.message = format!("{service} returned HTTP {status}{said}");
                 let is_elsewhere = status == 404 || (300..400).contains(&status);
                 if is_elsewhere && read.pages == 0 {
                     format!("check --from-url; dl asked {}, and does not follow redirects", self.base)
