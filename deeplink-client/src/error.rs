@@ -337,9 +337,9 @@ impl Error {
     /// a call without it would be paid for again.
     ///
     /// Sign another payment only after the code `payment_required`. With a [`receipt`](Error::receipt) whose `success` is
-    /// false the service tried to settle this one and will not try again; without a receipt it has not tried, and may still
-    /// take the same one. Every other failure leaves open whether the payment is charged, and with a receipt whose
-    /// `success` is true it is, whatever the code: it then pays for a repeat.
+    /// false, the service tried to settle this one and will not try again; without a receipt, it has not tried, and may
+    /// still accept the same one. After any other failure, the payment may or may not have been charged. With a receipt
+    /// whose `success` is true, it was charged, whatever the code, and pays for a repeat of the call.
     pub fn sent_payment(&self) -> Option<&SentPayment> {
         self.0.sent_payment.as_ref()
     }

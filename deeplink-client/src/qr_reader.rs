@@ -1,7 +1,7 @@
 //! Reads QR codes back from images, to check a code before it is printed.
 //!
 //! It reads images of one code (ISO/IEC 18004), such as the service draws: dark on light or light on dark, with round
-//! or square eyes, with or without a margin. Photographs may work, but are not what it is made for.
+//! or square eyes, with or without a margin. Photographs may work, but are not supported.
 //!
 //! ```
 //! use deeplink_client::qr_reader::{ReadError, read_png};

@@ -56,7 +56,7 @@ impl AccountSettings {
         Pages::new(self.0.clone(), WholeAccount)
     }
 
-    /// Schedules the deletion of the account and everything in it, in 7 days; its ID confirms that this account is meant.
+    /// Schedules the account and everything in it for deletion in 7 days; pass the account's ID as confirmation.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {

@@ -1,4 +1,4 @@
-//! Affiliates: partners, and the credentials that reach only their links.
+//! Affiliates: partners, and the credentials that can access only their links.
 
 use deeplink_core::affiliate::{
     AffiliateDetail, AffiliateList, CreateAffiliate, CreatedCredential, CredentialList, UpdateAffiliate,

@@ -10,7 +10,7 @@ use crate::connection::Connection;
 use crate::decode;
 
 /// The operations on uploaded logos; see [`crate::Client::qr_logos`]. A code shows one with
-/// [`QrOptions::logo`](crate::QrOptions::logo) set to `name:` and its name.
+/// [`QrOptions::logo`](crate::QrOptions::logo) set to `name:` followed by its name.
 #[derive(Debug, Clone)]
 pub struct QrLogos(pub(crate) Connection);
 

@@ -117,7 +117,7 @@ enum Message {
 }
 
 impl EventStream {
-    /// Only events of these kinds; all of them, when none is named.
+    /// Only events of these kinds; if none are given, events of all kinds.
     pub fn kinds(mut self, kinds: impl IntoIterator<Item = EventKind>) -> Self {
         self.kinds = kinds.into_iter().collect();
         self

@@ -184,8 +184,8 @@ impl FileOptions {
         self
     }
 
-    /// Keeps what another service's export says besides the fields of a link in the metadata: the date of creation,
-    /// campaigns. Metadata is public.
+    /// Keeps values of another service's export for which links have no field, such as creation dates and campaigns, as
+    /// metadata, which is public.
     pub fn keep_details(mut self, keep: bool) -> Self {
         self.reading.keep_details = keep;
         self

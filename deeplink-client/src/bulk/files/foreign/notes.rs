@@ -67,7 +67,7 @@ pub struct ForeignNotes {
     pub paths: u64,
     /// Names that were cut.
     pub cut_names: u64,
-    /// Titles and descriptions of previews that were cut.
+    /// Titles and descriptions of previews that were truncated.
     pub cut_previews: u64,
     /// Links whose metadata became too large, so that the longest of what is kept there was left out.
     pub crowded: u64,
