@@ -36,7 +36,7 @@ pub(super) fn sentence(code: &str) -> Option<&'static str> {
         "link-saved" => "Link updated. The next click uses the new destinations.",
         "link-deleted" => "Link deleted. You can restore it for 30 days under “Deleted links”.",
         "link-restored" => "Link restored.",
-        "domain-added" => "Domain added. Set the DNS records below, then verify it.",
+        "domain-added" => "Domain added. Add the DNS records below, then verify it.",
         "deletion-canceled" => "Deletion canceled.",
         "settings-saved" => "Settings updated.",
         "settings-saved-without-icon" => {
