@@ -25,4 +25,5 @@ mod preview;
 mod scene;
 mod script;
 mod sdk;
+mod searching;
 mod selecting;

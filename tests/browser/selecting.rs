@@ -76,6 +76,11 @@ async fn links_are_selected_and_changed_together() {
         assert!(!browser.is_shown("#all").await);
         browser.click("[value=welcome]").await;
         assert!(browser.is_shown("[value=welcome]").await);
+        // And the search is submitted.
+        browser.fill("q", "spring").await;
+        browser.click(".search button").await;
+        browser.until("location.search.startsWith('?q=spring&') && document.readyState === 'complete'").await;
+        assert_eq!(browser.text("tr.link a").await, "spring-sale");
     })
     .await;
 }

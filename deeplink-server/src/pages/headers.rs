@@ -26,6 +26,8 @@ pub(super) fn nonce(app: &App) -> String {
 pub(super) struct Allowed<'a> {
     /// Whether the script with the page's nonce runs.
     pub(super) script: bool,
+    /// Whether that script may send requests to this service.
+    pub(super) connect: bool,
     /// Where forms may redirect to besides this service and its website, each after a space. Browsers apply
     /// `form-action` to redirects after a form too.
     pub(super) forms_lead_to: &'a str,
@@ -34,11 +36,12 @@ pub(super) struct Allowed<'a> {
 /// The headers of every page; `nonce` is fresh for each response and is the one given to its template. Nothing is
 /// fetched from other hosts.
 pub(super) fn headers(app: &App, nonce: &str, allowed: &Allowed<'_>) -> [(HeaderName, HeaderValue); 6] {
-    let Allowed { script, forms_lead_to } = allowed;
+    let Allowed { script, connect, forms_lead_to } = allowed;
     let website = app.config.marketing_url_at(&app.public_url).origin().ascii_serialization();
     let scripts = if *script { format!("script-src 'nonce-{nonce}'; ") } else { String::new() };
+    let requests = if *connect { "connect-src 'self'; " } else { "" };
     let policy = format!(
-        "default-src 'none'; {scripts}style-src 'nonce-{nonce}'; img-src 'self' data:; \
+        "default-src 'none'; {scripts}{requests}style-src 'nonce-{nonce}'; img-src 'self' data:; \
          form-action 'self' {website}{forms_lead_to}; base-uri 'none'; frame-ancestors 'none'"
     );
     // A nonce is base64. If it ever were something else, nothing would be allowed rather than everything.

@@ -10,7 +10,7 @@ use futures_util::FutureExt;
 
 use super::chart::Count;
 use super::form::{Form, FormView, Kind, View};
-use super::frame::{Frame, Pager, Section, answer};
+use super::frame::{Frame, LINK_LIST, Pager, Section, answer};
 use super::link_filter::LinkListQuery;
 use super::links::{Status, destination_of, name_of};
 use super::person::Person;
@@ -110,7 +110,7 @@ pub(super) async fn page(
     for link in &mut links {
         link.selected = Some(selected.contains(&link.id));
     }
-    let frame = Frame::of(app, person, Section::LINKS, "Links").showing(view);
+    let frame = Frame::of(app, person, Section::LINKS, "Links").with(&LINK_LIST).showing(view);
     let pager = Pager::new(list.href(), cursor, next);
     let pager = if list.is_oldest_first() { pager.oldest_first() } else { pager };
     let page = ListPage {

@@ -1,5 +1,5 @@
 // What the account pages gain from a script: buttons that copy, and one checkbox for all. Everything else works without it.
-// Pages with charts and the form of a link have more (reports.js, link_form.js).
+// Pages with charts, the form of a link and the list of links have more (reports.js, link_form.js, link_list.js).
 (() => {
   // The buttons are part of the page and are shown before it is painted, so that nothing moves.
   document.documentElement.className = "js";
@@ -31,7 +31,7 @@
   // A checkbox selects all rows of its form, and shows whether all of them are.
   const select = ({ target }) => {
     const all = document.getElementById("all");
-    if (!all) return;
+    if (!all || (target.form ?? all.form) !== all.form) return;
     const rows = [...all.form.querySelectorAll("[name=link]")];
     if (target === all) for (const row of rows) row.checked = all.checked;
     const count = rows.filter((row) => row.checked).length;

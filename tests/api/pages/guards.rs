@@ -57,6 +57,10 @@ fn check_page(path: &str, reply: &Reply) {
     assert!(policy.starts_with("default-src 'none'; "), "{path}: {policy}");
     assert_eq!((policy.contains("script-src"), scripts), (may_run, usize::from(may_run)), "{path}: {policy}");
     assert!(!may_run || page.contains(&format!("<script nonce=\"{nonce}\">")), "{path}");
+    // Only the script of the list of links sends requests.
+    let connects = policy.contains("connect-src");
+    assert_eq!(connects, policy.contains("; connect-src 'self'; "), "{path}: {policy}");
+    assert_eq!(connects, path == "/account/links", "{path}: {policy}");
     // Pages whose URL holds a token run nothing.
     assert!(!may_run || !path.starts_with("/signin") && path != "a sign-up", "{path}: {policy}");
     assert!(policy.contains("img-src 'self' data:; form-action 'self' "), "{path}: {policy}");
