@@ -74,7 +74,8 @@
       for (const part of document.querySelectorAll(".many > .list, .search ~ .empty")) part.ariaBusy = "true";
       const page = await fetch(url, { signal, redirect: "manual" })
         .then((answer) => (answer.ok ? answer.text() : ""))
-        .then((text) => new DOMParser().parseFromString(text, "text/html"))
+        // Without its style sheet, which the policy of this page would report as refused.
+        .then((text) => new DOMParser().parseFromString(text.slice(text.indexOf("<main")), "text/html"))
         .catch(() => {});
       if (signal.aborted) return;
       if (page?.querySelector(PARTS)) {

@@ -20,7 +20,7 @@ async fn every_error_has_its_text_and_none_is_echoed() {
         ("oauth_state_invalid", "another browser"),
         ("oauth_provider_error", "could not sign you in"),
         ("oauth_email_unverified", "not confirmed"),
-        ("oauth_no_email", "no email address"),
+        ("oauth_no_email", "share an email address"),
         ("session_expired", "signed out"),
         ("signup_closed", "not accepting new accounts"),
         ("something_new", "did not work"),
