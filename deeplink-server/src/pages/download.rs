@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::response::IntoResponse;
@@ -11,6 +11,7 @@ use deeplink_core::error::ErrorCode;
 use deeplink_core::id::SessionId;
 use futures_util::stream;
 use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, HeaderName, HeaderValue, X_CONTENT_TYPE_OPTIONS};
+use tokio::time::Instant;
 
 use super::PageResult;
 use super::person::Person;
@@ -25,8 +26,8 @@ use crate::state::{App, Shared};
 /// Records of a page: usually much less than 1 MB. Each part of the file counts as unread until the client accepts it, so
 /// larger ones would be refused to others.
 pub(super) const PAGE_SIZE: u32 = 64;
-/// How long a page is asked for again while the account's share of lists is in use.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long reading a page is retried while the account's share of lists is in use.
+const RETRY_TIMEOUT: Duration = Duration::from_secs(30);
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// A file in pages.
@@ -110,20 +111,78 @@ impl<P: Pages> Rest<P> {
     }
 
     async fn page_at(&self, cursor: &str) -> Result<FilePage, ApiError> {
-        let until = Instant::now() + PATIENCE;
-        loop {
-            if self.app.stopping.load(Ordering::Relaxed) {
-                return Err(ApiError::Internal("the service is stopping".to_owned()));
+        retried(|| self.check(), || self.pages.page(&self.app, &self.caller, Some(cursor))).await
+    }
+
+    /// Fails once the service is stopping or the session has ended.
+    async fn check(&self) -> Result<(), ApiError> {
+        if self.app.stopping.load(Ordering::Relaxed) {
+            return Err(ApiError::Internal("the service is stopping".to_owned()));
+        }
+        if !sessions::is_live(&mut self.app.db.read().await?.conn(), &self.session, self.app.clock.now()).await? {
+            return Err(ApiError::unauthorized());
+        }
+        Ok(())
+    }
+}
+
+/// Reads a page, and retries for [`RETRY_TIMEOUT`] if the service cannot read it now. An error of `check`, which precedes each
+/// attempt, is final.
+async fn retried<T, C, R>(mut check: impl FnMut() -> C, mut read: impl FnMut() -> R) -> Result<T, ApiError>
+where
+    C: Future<Output = Result<(), ApiError>>,
+    R: Future<Output = Result<T, ApiError>>,
+{
+    let until = Instant::now() + RETRY_TIMEOUT;
+    loop {
+        check().await?;
+        match read().await {
+            Err(error) if Instant::now() < until && error.status().is_server_error() => {
+                tokio::time::sleep(RETRY_DELAY).await;
             }
-            if !sessions::is_live(&mut self.app.db.read().await?.conn(), &self.session, self.app.clock.now()).await? {
-                return Err(ApiError::unauthorized());
-            }
-            match self.pages.page(&self.app, &self.caller, Some(cursor)).await {
-                Err(error) if Instant::now() < until && error.status().is_server_error() => {
-                    tokio::time::sleep(RETRY_DELAY).await;
-                }
-                settled => return settled,
-            }
+            settled => return settled,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::ready;
+
+    use super::*;
+
+    /// The status of the result if a read fails with this error for some seconds, and the number of reads.
+    async fn outcome(error: fn() -> ApiError, failing_secs: u64, live_secs: u64) -> (u16, u64) {
+        let (begun, mut reads) = (Instant::now(), 0);
+        let has_passed = |secs| begun.elapsed() >= Duration::from_secs(secs);
+        let read = || {
+            reads += 1;
+            ready(if has_passed(failing_secs) { Ok(()) } else { Err(error()) })
+        };
+        let check = || ready(if has_passed(live_secs) { Err(ApiError::unauthorized()) } else { Ok(()) });
+        let settled = retried(check, read).await;
+        (settled.map_or_else(|error| error.status().as_u16(), |()| 200), reads)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_page_that_cannot_be_read_is_retried_for_half_a_minute() {
+        let overloaded: fn() -> ApiError = || ApiError::TryLater(ErrorCode::Overloaded, "the share is in use", 1);
+        let invalid: fn() -> ApiError = || ApiError::bad_request("another cursor");
+        for (error, failing_secs, live_secs, expected) in [
+            (overloaded, 0, 60, (200, 1)),
+            (overloaded, 1, 60, (200, 2)),
+            (overloaded, 29, 60, (200, 30)),
+            (overloaded, 30, 60, (200, 31)),
+            (overloaded, 31, 60, (503, 31)),
+            (overloaded, 600, 60, (503, 31)),
+            // What is no overload, and the end of the session, are final.
+            (invalid, 5, 60, (400, 1)),
+            (overloaded, 600, 0, (401, 0)),
+            (overloaded, 600, 5, (401, 5)),
+        ] {
+            let begun = Instant::now();
+            assert_eq!(outcome(error, failing_secs, live_secs).await, expected, "{failing_secs} {live_secs}");
+            assert!(begun.elapsed() < RETRY_TIMEOUT + RETRY_DELAY, "{:?}", begun.elapsed());
         }
     }
 }
