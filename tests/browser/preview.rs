@@ -74,6 +74,8 @@ async fn a_preview_follows_what_is_typed() {
 #[tokio::test]
 async fn the_button_previews_the_code() {
     const GROUP: &str = "details:has([name^=qr])";
+    const HINT: &str = ".preview .stale .hint";
+    const TEXT: &str = "Select Preview to see the code.";
     let world = spawn().await;
     browse(world, async |browser| {
         enter(browser, &browser.world.a).await;
@@ -92,8 +94,21 @@ async fn the_button_previews_the_code() {
         }
         look(browser, "usual-new-link-preview").await;
         browser.be(WINDOWS, "light").await;
+        assert!(browser.is_shown(".preview .qr").await);
         browser.fill("custom-id", "spring-42").await;
         browser.until("!document.querySelector('.preview .qr')").await;
+        browser.until_it_says(HINT, TEXT).await;
+
+        // A code that is no longer shown needs the button, even if its group is closed.
+        browser.click("[name=preview]").await;
+        browser.until("document.querySelector('.preview .qr')?.naturalWidth > 0").await;
+        browser.click(&format!("{GROUP} > summary")).await;
+        browser.until(&format!("!document.querySelector('{GROUP}').open")).await;
+        assert!(!browser.is_shown("[name=preview]").await);
+        browser.fill("custom-id", "spring-43").await;
+        browser.until_it_says(HINT, TEXT).await;
+        assert!(browser.is_shown("[name=preview]").await);
+        browser.click(&format!("{GROUP} > summary")).await;
 
         // What is wrong with the design is beside its field, which has the focus.
         browser.be(WINDOWS, "light").await;
@@ -101,6 +116,7 @@ async fn the_button_previews_the_code() {
         browser.click("[name=preview]").await;
         browser.until("document.title.startsWith('Error: ') && document.activeElement.id === 'qr-fgColor'").await;
         assert!(browser.eval::<bool>(&format!("document.querySelector('{GROUP}').open")).await);
+        browser.until_it_says(".field:has(#qr-fgColor) > .error", "Must be 3 or 6 hex digits, such as 0a7cff.").await;
     })
     .await;
 }

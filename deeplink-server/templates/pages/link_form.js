@@ -8,7 +8,12 @@
     const hostOf = (name) => (URL.canParse(value(name)) ? new URL(value(name)).hostname : "");
     form.addEventListener("input", ({ target }) => {
       // The service draws the code: what is shown is of an earlier form.
-      if (target.name === "custom_id" || target.name.startsWith("qr.")) preview.querySelector(".qr")?.parentNode.remove();
+      const code = preview.querySelector(".qr");
+      if (code && (target.name === "custom_id" || target.name.startsWith("qr."))) {
+        code.parentNode.classList.add("stale");
+        code.nextElementSibling.textContent = "Select Preview to see the code.";
+        code.remove();
+      }
       const host = hostOf("web_url");
       let to = open;
       if (!value("ios_deep_link") && !value("android_deep_link")) {
