@@ -194,11 +194,11 @@ impl LinkListQuery {
     pub(super) fn caption(&self) -> String {
         let links = match self.order {
             Order::Clicks if self.is_unfiltered() => {
-                return format!("Links with the most clicks in the last 30 days, at most {PAGE_SIZE}.");
+                return format!("The most-clicked links of the last 30 days, at most {PAGE_SIZE}.");
             }
             Order::Clicks => {
                 return format!(
-                    "Matching links among the {MAX_LIMIT} with the most clicks in the last 30 days, at most {PAGE_SIZE}."
+                    "Matching links of the {MAX_LIMIT} most-clicked links of the last 30 days, at most {PAGE_SIZE}."
                 );
             }
             _ if self.is_unfiltered() => "Your links",
@@ -216,7 +216,7 @@ impl LinkListQuery {
         if self.is_unfiltered() {
             "No links were clicked in the last 30 days.".to_owned()
         } else {
-            format!("None of the {MAX_LIMIT} links with the most clicks in the last 30 days match.")
+            format!("None of the {MAX_LIMIT} most-clicked links of the last 30 days match.")
         }
     }
 

@@ -358,15 +358,12 @@ async fn the_list_shows_a_period_and_has_other_orders() {
 
     let most = page("?sort=clicks").await;
     assert_eq!(rows(&most), ["link-03", "early", "link-20"]);
-    assert!(most.contains("Links with the most clicks in the last 30 days, at most 50."), "{most}");
+    assert!(most.contains("The most-clicked links of the last 30 days, at most 50."), "{most}");
     let some = page("?sort=clicks&q=link&created=30d").await;
     assert_eq!(rows(&some), ["link-03", "link-20"]);
-    assert!(
-        some.contains("Matching links among the 100 with the most clicks in the last 30 days, at most 50."),
-        "{some}"
-    );
+    assert!(some.contains("Matching links of the 100 most-clicked links of the last 30 days, at most 50."), "{some}");
     for (query, text) in [
-        ("?sort=clicks&status=flagged", "None of the 100 links with the most clicks in the last 30 days match."),
+        ("?sort=clicks&status=flagged", "None of the 100 most-clicked links of the last 30 days match."),
         ("?created=today", "No links created today."),
         ("?created=today&q=x", "No links created today contain “<bdi>x</bdi>”."),
         ("?created=12m&q=none", "No links created in the last 12 months contain “<bdi>none</bdi>”."),
