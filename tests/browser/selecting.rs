@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::account::{enter, look};
 use crate::browser::{Browser, browse};
-use crate::device::WINDOWS;
+use crate::device::{SMALL_IPHONE, WINDOWS};
 use deeplink_testing::spawn;
 
 const SELECTED: &str = "document.querySelectorAll('[name=link]:checked').length";
@@ -36,6 +36,12 @@ async fn links_are_selected_and_changed_together() {
         browser.until(&format!("{SELECTED} === 0")).await;
         browser.click("[value=welcome]").await;
         browser.click("[value=menu]").await;
+
+        // Only where links stay visible above it, the bar stays in view.
+        for (device, position) in [(SMALL_IPHONE, "static"), (WINDOWS, "sticky")] {
+            browser.be(device, "light").await;
+            browser.until(&format!("getComputedStyle(document.querySelector('.bar')).position === '{position}'")).await;
+        }
 
         assert!(!browser.is_shown("#tags").await);
         choose(browser, "add_tags").await;
