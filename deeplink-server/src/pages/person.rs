@@ -11,6 +11,7 @@ use http::Method;
 use http::request::Parts;
 
 use super::headers::see_other;
+use super::selected_links;
 use crate::caller::{Caller, SignedIn};
 use crate::http::anonymous::Anonymous;
 use crate::http::auth::admit;
@@ -59,10 +60,12 @@ impl FromRequestParts<Shared> for Leaving {
     }
 }
 
-/// Redirects to sign-in and from there back to the page; a form cannot be resubmitted automatically.
+/// Redirects to sign-in and from there back to the page; a form cannot be resubmitted automatically. The query of other forms
+/// can have the notice about an earlier one.
 fn to_signin(parts: &Parts, had_one: bool) -> Response {
+    let has_own_query = parts.method == Method::GET || parts.uri.path() == selected_links::PATH;
     let here = match parts.uri.path_and_query() {
-        Some(path) if parts.method == Method::GET => path.as_str(),
+        Some(path) if has_own_query => path.as_str(),
         _ => page_of(parts.uri.path()),
     };
     let next = NextPath::read(here);

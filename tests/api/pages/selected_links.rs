@@ -135,7 +135,7 @@ async fn a_refused_change_of_selected_links_changes_nothing_and_loses_nothing() 
     assert!(before == stored(&world).await, "something was done");
     let stranger = Visitor::stranger(&world);
     let sent = stranger.post("/account/selected-links?q=a", &form(&["link-1"], "disable", "")).await;
-    assert_eq!(went(&sent), (303, "/signin?next=%2Faccount%2Fselected-links"));
+    assert_eq!(went(&sent), (303, "/signin?next=%2Faccount%2Fselected-links%3Fq%3Da"));
     // A reload or a sign-in leads to the list.
     for (path, to) in [
         ("/account/selected-links", "/account/links"),
