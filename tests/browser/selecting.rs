@@ -61,6 +61,7 @@ async fn links_are_selected_and_changed_together() {
         choose(browser, "delete").await;
         browser.click(".pick button").await;
         browser.until_it_says("h1", "Delete 2 links?").await;
+        browser.until_it_says(".subject li:last-child", "menu\nThe menu\nhttps://shop.example.com/menu").await;
         look(browser, "usual-links-delete").await;
         browser.be(WINDOWS, "light").await;
         // A reload of what the form answered asks for nothing.

@@ -49,18 +49,27 @@ pub(crate) async fn update(
     let answer = update_for(&app, Arc::clone(&caller), once, change).await?;
     // The links as they are now, also for a repeat: they can be two megabytes, too much to keep for each key.
     let links = details(&app, &caller.tenant, &ids).await?;
-    answer.rebuilt(|()| BulkUpdated { links })
+    answer.rebuilt(|_| BulkUpdated { links })
 }
 
-/// Changes links of the caller.
+/// Changes links of the caller. Returns how many became different.
 pub(crate) async fn update_for(
     app: &Shared,
     caller: Arc<Caller>,
     once: Once,
     change: BulkChange,
-) -> Result<Answer<()>, ApiError> {
+) -> Result<Answer<u64>, ApiError> {
     let (once, now) = (once.of_rows(change.link_ids.len()), app.clock.now());
     app.once(once, Update { app: Arc::clone(app), caller, change, now }).await
+}
+
+/// These links of the caller, each with its index in the request, or an error for every one that does not exist.
+pub(crate) async fn all_for(app: &App, caller: &Caller, ids: &[(u64, String)]) -> Result<Vec<LinkDetail>, ApiError> {
+    let asked: Vec<String> = ids.iter().map(|(_, id)| id.clone()).collect();
+    let links = details(app, &caller.tenant, &asked).await?;
+    let missing = ids.iter().filter(|(_, id)| links.iter().all(|link| link.link_id != *id));
+    refuse(missing.map(|(index, id)| RowError::new(*index, no_link(), Some(id.clone()))).collect())?;
+    Ok(links)
 }
 
 /// Those of these links that exist, in this order.
@@ -115,9 +124,10 @@ struct Update {
 }
 
 impl Work for Update {
-    type Made = ();
+    /// The number of links that became different.
+    type Made = u64;
 
-    async fn run(&self, tx: &mut Conn<'_>) -> Result<Outcome<()>, ApiError> {
+    async fn run(&self, tx: &mut Conn<'_>) -> Result<Outcome<u64>, ApiError> {
         let tenant = &self.caller.tenant;
         let set = self.change.set.clone().unwrap_or_default();
         check_patch(&self.app, &set, self.now)?;
@@ -131,6 +141,7 @@ impl Work for Update {
         let what = if has_tags { LinkChange::Updated } else { set.change() };
         let change = Change { is_bulk: true, ..self.caller.changes(what, self.now) };
         let mut found: HashMap<String, Link> = HashMap::new();
+        let mut changed = 0_u64;
         // Links that the operator has disabled, with the field that would change.
         let mut refused: HashMap<String, &'static str> = HashMap::new();
         for mut link in links::find_many(tx, tenant, &ids).await? {
@@ -145,6 +156,7 @@ impl Work for Update {
             links::apply(set.clone(), &mut link);
             if link.content != before.content || is_renamed || self.retags(&set, &before.content.tags) {
                 link_history::record(tx, &before, &change).await?;
+                changed += 1;
             }
             found.insert(link.link_id.clone(), link);
         }
@@ -161,10 +173,10 @@ impl Work for Update {
         }
         self.change_tags(tx, &set, &found).await?;
         notices::links_changed(tx, tenant, &ids).await?;
-        done(())
+        done(changed)
     }
 
-    fn committed(&self, app: &Shared, (): &()) {
+    fn committed(&self, app: &Shared, _: &u64) {
         for (_, id) in &self.change.link_ids {
             app.links.drop_link(self.caller.tenant.as_str(), id);
         }

@@ -8,6 +8,9 @@ use super::frame::Outcome;
 use super::guard;
 use crate::error::ApiError;
 
+const NO_LINK: &str = "This link no longer exists.";
+const DISABLED_LINK: &str = "The operator of this service has disabled this link.";
+
 /// Why a form was refused.
 pub(super) struct FormError {
     pub(super) outcome: Outcome,
@@ -55,7 +58,14 @@ impl FormError {
                 None => reasons.push((reason, vec![id])),
             }
         }
-        let reasons = reasons.iter().map(|(reason, ids)| format!("{}: {reason}", ids.join(", ")));
+        let reasons = reasons.iter().map(|(reason, ids)| {
+            let reason = match (reason.as_str(), ids.len()) {
+                (NO_LINK, 2..) => "These links no longer exist.",
+                (DISABLED_LINK, 2..) => "The operator of this service has disabled these links.",
+                (reason, _) => reason,
+            };
+            format!("{}: {reason}", ids.join(", "))
+        });
         let text: Vec<String> = std::iter::once("Nothing was changed.".to_owned()).chain(reasons).collect();
         Self::whole(&text.join(" "))
     }
@@ -141,7 +151,7 @@ fn text_of(code: &ErrorCode, field: Option<&str>, message: &str) -> String {
     let fixed = match code {
         ErrorCode::MissingFields => "This field is required.",
         ErrorCode::InvalidExpiresAt => "Choose a future time, within the next 100 years.",
-        ErrorCode::DisabledByOperator => "The operator of this service has disabled this link.",
+        ErrorCode::DisabledByOperator => DISABLED_LINK,
         ErrorCode::TagLimit => {
             "Your account already has 1,000 different tags. To add another, first delete one that you no longer use."
         }
@@ -149,7 +159,8 @@ fn text_of(code: &ErrorCode, field: Option<&str>, message: &str) -> String {
             "Use 3 to 64 letters, digits and hyphens, with a letter or a digit at each end."
         }
         ErrorCode::BatchTooLarge => "Select at most 100 links.",
-        ErrorCode::NotFound => "Not found.",
+        // Only rows of a batch can be refused with it, and they are links.
+        ErrorCode::NotFound => NO_LINK,
         ErrorCode::LinkIdTaken => "This ID is already in use. Choose another one.",
         ErrorCode::EmptyEvents => "Choose at least one event.",
         ErrorCode::EmptyUpdate => "Nothing was changed.",

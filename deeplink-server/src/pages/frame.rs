@@ -246,9 +246,9 @@ impl Frame {
     /// Shows the result of the previous form.
     pub(super) fn after(mut self, query: &Query) -> Self {
         let value = |name| query.one(name).ok().flatten();
-        let count = value("n").and_then(|text| text.parse().ok());
-        self.notice = value("done").and_then(|code| match count {
-            Some(count) => notice::counted(code, count).map(Cow::Owned),
+        let number = |name| value(name).and_then(|text| text.parse().ok());
+        self.notice = value("done").and_then(|code| match number("n") {
+            Some(changed) => notice::counted(code, changed, number("unchanged").unwrap_or(0)).map(Cow::Owned),
             None => notice::sentence(code).map(Cow::Borrowed),
         });
         self

@@ -1,5 +1,5 @@
-//! The notice that a page shows about the previous form: a code in the query selects a sentence, in which at most a number
-//! differs.
+//! The notice that a page shows about the previous form: a code in the query selects a sentence, in which at most numbers
+//! differ.
 
 use deeplink_core::link::DELETED_DAYS;
 
@@ -10,21 +10,39 @@ pub(super) fn has_hidden_icon(form: &Form) -> bool {
     form.filled("icon_url").is_some_and(|url| !url.to_ascii_lowercase().starts_with("https:"))
 }
 
-/// The sentence for a code and the number of links that it is about; `None` if it is about none.
-pub(super) fn counted(code: &str, count: u64) -> Option<String> {
-    let (links, them) = if count == 1 { ("1 link".to_owned(), "it") } else { (format!("{count} links"), "them") };
-    Some(match code {
-        "links-enabled" => format!("{links} enabled."),
-        "links-disabled" => format!("{links} disabled."),
-        "links-tagged" => format!("Tags added to {links}."),
-        "links-untagged" => format!("Tags removed from {links}."),
-        "links-deleted" => {
-            format!("{links} deleted. You can restore {them} for {DELETED_DAYS} days under “Deleted links”.")
+/// The sentences for a code, the number of links that were changed and that of those that were so already; `None` if they are
+/// about none.
+pub(super) fn counted(code: &str, changed: u64, unchanged: u64) -> Option<String> {
+    let links = of_links(changed);
+    let (done, was, were) = match code {
+        "links-enabled" => (format!("{links} enabled."), "was already enabled", "were already enabled"),
+        "links-disabled" => (format!("{links} disabled."), "was already disabled", "were already disabled"),
+        "links-tagged" => (format!("Tags added to {links}."), "already had these tags", "already had these tags"),
+        "links-untagged" => {
+            (format!("Tags removed from {links}."), "did not have these tags", "did not have these tags")
         }
-        "links-gone" if count > 1 => "They were already deleted.".to_owned(),
-        "links-gone" => "It was already deleted.".to_owned(),
+        "links-deleted" if changed > 0 => {
+            let them = if changed == 1 { "it" } else { "them" };
+            return Some(format!(
+                "{links} deleted. You can restore {them} for {DELETED_DAYS} days under “Deleted links”."
+            ));
+        }
+        "links-gone" if changed > 1 => return Some("They were already deleted.".to_owned()),
+        "links-gone" => return Some("It was already deleted.".to_owned()),
         _ => return None,
-    })
+    };
+    let so = if unchanged == 1 { was } else { were };
+    match (changed, unchanged) {
+        (0, 0) => None,
+        (0, _) => Some(format!("{} {so}.", of_links(unchanged))),
+        (_, 0) => Some(done),
+        (..) => Some(format!("{done} {unchanged} {so}.")),
+    }
+}
+
+/// A number of links in words.
+pub(super) fn of_links(count: u64) -> String {
+    if count == 1 { "1 link".to_owned() } else { format!("{count} links") }
 }
 
 /// The sentence for a code; `None` for an unknown code.
@@ -82,4 +100,33 @@ pub(super) fn sentence(code: &str) -> Option<&'static str> {
         "credential-deleted" => "Credential deleted. It no longer works.",
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_notice_counts_what_was_changed_apart_from_what_was_so_already() {
+        for (code, changed, unchanged, text) in [
+            ("links-enabled", 1, 0, Some("1 link enabled.")),
+            ("links-enabled", 3, 1, Some("3 links enabled. 1 was already enabled.")),
+            ("links-disabled", 3, 2, Some("3 links disabled. 2 were already disabled.")),
+            ("links-disabled", 0, 1, Some("1 link was already disabled.")),
+            ("links-disabled", 0, 5, Some("5 links were already disabled.")),
+            ("links-disabled", 0, 0, None),
+            ("links-tagged", 2, 0, Some("Tags added to 2 links.")),
+            ("links-tagged", 1, 1, Some("Tags added to 1 link. 1 already had these tags.")),
+            ("links-tagged", 0, 2, Some("2 links already had these tags.")),
+            ("links-untagged", 1, 2, Some("Tags removed from 1 link. 2 did not have these tags.")),
+            ("links-untagged", 0, 1, Some("1 link did not have these tags.")),
+            ("links-deleted", 1, 0, Some("1 link deleted. You can restore it for 30 days under “Deleted links”.")),
+            ("links-deleted", 0, 0, None),
+            ("links-gone", 1, 0, Some("It was already deleted.")),
+            ("links-gone", 2, 0, Some("They were already deleted.")),
+            ("link-made", 1, 0, None),
+        ] {
+            assert_eq!(counted(code, changed, unchanged).as_deref(), text, "{code} {changed} {unchanged}");
+        }
+    }
 }

@@ -7,7 +7,7 @@ use axum::extract::{FromRequest, Request, State};
 use axum::response::Response;
 use deeplink_core::bulk::{BulkChange, BulkDelete, BulkUpdate};
 use deeplink_core::error::{ErrorCode, Invalid};
-use deeplink_core::link::{DELETED_DAYS, UpdateLink};
+use deeplink_core::link::{DELETED_DAYS, LinkDetail, UpdateLink};
 use deeplink_core::patch::Patch;
 use http::Uri;
 
@@ -17,7 +17,7 @@ use super::frame::{Back, Section};
 use super::headers::see_other;
 use super::link_filter::{LIST, LinkListQuery};
 use super::person::Person;
-use super::{PageResult, link_list, tags};
+use super::{PageResult, link_list, notice, tags};
 use crate::api::bulk_change;
 use crate::error::ApiError;
 use crate::http::extract::{BODY_LIMIT, Query, form_body};
@@ -130,19 +130,23 @@ fn of_form(mut invalid: Invalid) -> Invalid {
 pub(super) async fn apply(State(app): State<Shared>, person: Person, query: Query, selection: Selection) -> PageResult {
     let list = LinkListQuery::parse(&query)?;
     let cursor = query.one("cursor")?;
-    let back = |done: &str, count: &str| {
-        let notice = [("cursor", cursor), ("done", Some(done)), ("n", Some(count))];
-        see_other(&list.href_at(LIST, notice))
+    let back = |done: &str, Counts { changed, unchanged }: Counts| {
+        let (changed, unchanged) = (changed.to_string(), (unchanged > 0).then(|| unchanged.to_string()));
+        let notice = [("done", Some(done)), ("n", Some(&*changed)), ("unchanged", unchanged.as_deref())];
+        see_other(&list.href_at(LIST, [("cursor", cursor)].into_iter().chain(notice)))
     };
     let refused = match selection.check() {
         Ok((Asked::Delete(ids), _)) if !selection.form.has("confirmed") => {
-            return Ok(question(&app, &person, &list, cursor, &ids));
+            match bulk_change::all_for(&app, &person.caller, &ids).await {
+                Ok(links) => return Ok(question(&app, &person, &list, cursor, links)),
+                Err(error) => FormError::of(error)?,
+            }
         }
         Ok((asked, done)) => match perform(&app, &person, asked).await {
-            Ok(count) => return Ok(back(done, &count.to_string())),
+            Ok(counts) => return Ok(back(done, counts)),
             // The confirmation may have been submitted twice.
             Err(error) if selection.form.has("confirmed") && is_gone(&error, &selection.ids) => {
-                return Ok(back("links-gone", &selection.ids.len().to_string()));
+                return Ok(back("links-gone", Counts { changed: selection.ids.len() as u64, unchanged: 0 }));
             }
             Err(error) => FormError::of(error)?,
         },
@@ -151,17 +155,26 @@ pub(super) async fn apply(State(app): State<Shared>, person: Person, query: Quer
     link_list::page(&app, &person, &query, &selection.ids, &View::Refused(Some(&selection.form), refused)).await
 }
 
-/// Does it, and returns the number of links.
-async fn perform(app: &Shared, person: &Person, asked: Asked) -> Result<u64, ApiError> {
+/// How many links an action changed, and how many were so already.
+struct Counts {
+    changed: u64,
+    unchanged: u64,
+}
+
+/// Does it.
+async fn perform(app: &Shared, person: &Person, asked: Asked) -> Result<Counts, ApiError> {
     // Done twice, it has the same result.
     let (caller, once) = (Arc::clone(&person.caller), Once::none(person.caller.turn()));
     match asked {
         Asked::Update(change) => {
-            let count = change.link_ids.len();
-            bulk_change::update_for(app, caller, once, *change).await?;
-            Ok(count as u64)
+            let count = change.link_ids.len() as u64;
+            let changed = bulk_change::update_for(app, caller, once, *change).await?.into_made()?;
+            Ok(Counts { changed, unchanged: count.saturating_sub(changed) })
         }
-        Asked::Delete(ids) => Ok(bulk_change::delete_for(app, caller, once, ids).await?.into_made()?.deleted),
+        Asked::Delete(ids) => {
+            let deleted = bulk_change::delete_for(app, caller, once, ids).await?.into_made()?.deleted;
+            Ok(Counts { changed: deleted, unchanged: 0 })
+        }
     }
 }
 
@@ -172,32 +185,34 @@ fn is_gone(error: &ApiError, ids: &[String]) -> bool {
 }
 
 /// Asks for confirmation.
-fn question(app: &App, person: &Person, list: &LinkListQuery, cursor: Option<&str>, ids: &[(u64, String)]) -> Response {
-    let ids: Vec<&str> = ids.iter().map(|(_, id)| id.as_str()).collect();
-    let (links, lead) = match ids.len() {
-        1 => (
-            "1 link".to_owned(),
-            "Anyone who clicks it gets a “not found” page, wherever it is printed or posted. You can restore it",
-        ),
-        count => (
-            format!("{count} links"),
-            "Anyone who clicks them gets a “not found” page, wherever they are printed or posted. You can restore them",
-        ),
+fn question(
+    app: &App,
+    person: &Person,
+    list: &LinkListQuery,
+    cursor: Option<&str>,
+    links: Vec<LinkDetail>,
+) -> Response {
+    let lead = if links.len() == 1 {
+        "Anyone who clicks it gets a “not found” page, wherever it is printed or posted. You can restore it"
+    } else {
+        "Anyone who clicks them gets a “not found” page, wherever they are printed or posted. You can restore them"
     };
+    let count = notice::of_links(links.len() as u64);
     let back = list.href_at(LIST, [("cursor", cursor)]);
     let question = Question {
         section: Section::LINKS,
-        title: format!("Delete {links}?"),
-        subject: &ids.join(", "),
+        title: format!("Delete {count}?"),
+        subject: "",
         lead: &format!("{lead} for {DELETED_DAYS} days."),
-        submit: format!("Delete {links}"),
+        submit: format!("Delete {count}"),
         is_typed: false,
         keep: "Cancel",
         back: Back { path: &back, name: Section::LINKS.name },
     };
+    let ids: Vec<String> = links.iter().map(|link| link.link_id.clone()).collect();
     let mut fields = vec![("action", "delete"), ("confirmed", "yes")];
-    fields.extend(ids.iter().map(|id| ("link", *id)));
-    question.ask_with(app, person, &list.href_at(PATH, [("cursor", cursor)]), &fields)
+    fields.extend(ids.iter().map(|id| ("link", id.as_str())));
+    question.ask_about(app, person, links, (&list.href_at(PATH, [("cursor", cursor)]), &fields))
 }
 
 /// Redirects to the list: a reload or a sign-in comes back without the form.

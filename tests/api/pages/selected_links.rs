@@ -44,29 +44,46 @@ async fn selected_links_are_changed_together() {
         assert!(list.contains(part), "{part}: {list}");
     }
     let path = "/account/selected-links?q=link&sort=oldest";
+    // The notice counts what was changed apart from what was so already.
     for (action, tags, links, done, notice) in [
-        ("disable", "", &ids[..2], "links-disabled&n=2", "2 links disabled."),
-        ("disable", "spring", &[ids[0], ids[0]], "links-disabled&n=1", "1 link disabled."),
+        ("disable", "", &ids[..1], "links-disabled&n=1", "1 link disabled."),
+        ("disable", "", &ids, "links-disabled&n=2&unchanged=1", "2 links disabled. 1 was already disabled."),
+        ("disable", "spring", &[ids[0], ids[0]], "links-disabled&n=0&unchanged=1", "1 link was already disabled."),
         ("enable", ",", &ids[1..], "links-enabled&n=2", "2 links enabled."),
+        ("enable", "", &ids[1..], "links-enabled&n=0&unchanged=2", "2 links were already enabled."),
+        ("add_tags", "spring", &ids[..2], "links-tagged&n=2", "Tags added to 2 links."),
+        ("add_tags", "Spring", &ids, "links-tagged&n=1&unchanged=2", "Tags added to 1 link. 2 already had these tags."),
         ("add_tags", " Spring ,poster, spring", &ids, "links-tagged&n=3", "Tags added to 3 links."),
+        ("add_tags", "poster,spring", &ids, "links-tagged&n=0&unchanged=3", "3 links already had these tags."),
         ("remove_tags", "POSTER", &ids[2..], "links-untagged&n=1", "Tags removed from 1 link."),
-        ("remove_tags", "other", &ids, "links-untagged&n=3", "Tags removed from 3 links."),
+        (
+            "remove_tags",
+            "poster,other",
+            &ids[1..],
+            "links-untagged&n=1&unchanged=1",
+            "Tags removed from 1 link. 1 did not have these tags.",
+        ),
+        ("remove_tags", "other", &ids, "links-untagged&n=0&unchanged=3", "3 links did not have these tags."),
     ] {
-        // Sent twice, it is the same.
-        for _ in 0..2 {
-            let sent = visitor.post(path, &form(links, action, tags)).await;
-            let to = format!("/account/links?q=link&sort=oldest&done={done}");
-            assert_eq!(went(&sent), (303, &*to), "{action}: {}", sent.text());
-            let page = text_of(&visitor.get(&to).await);
-            assert!(page.contains(&format!("<p class=\"notice\" role=\"status\">{notice}</p>")), "{page}");
-        }
+        let sent = visitor.post(path, &form(links, action, tags)).await;
+        let to = format!("/account/links?q=link&sort=oldest&done={done}");
+        assert_eq!(went(&sent), (303, &*to), "{action}: {}", sent.text());
+        let page = text_of(&visitor.get(&to).await);
+        assert!(page.contains(&format!("<p class=\"notice\" role=\"status\">{notice}</p>")), "{page}");
     }
     assert_eq!(each(&world.a, &ids, "enabled").await, [json!(false), json!(true), json!(true)]);
-    let both = json!(["poster", "Spring"]);
-    assert_eq!(each(&world.a, &ids, "tags").await, [both.clone(), both, json!(["Spring"])]);
+    let one = json!(["spring"]);
+    assert_eq!(each(&world.a, &ids, "tags").await, [json!(["poster", "spring"]), one.clone(), one]);
     let history = world.a.get("/v1/links/link-3/history").await.json();
     assert_eq!(history["versions"][0]["bulk"], true);
-    for query in ["done=links-disabled", "done=links-disabled&n=x", "done=links-disabled&n=-1", "done=link-made&n=1"] {
+    for query in [
+        "done=links-disabled",
+        "done=links-disabled&n=x",
+        "done=links-disabled&n=-1",
+        "done=links-disabled&n=0&unchanged=0",
+        "done=links-disabled&unchanged=1",
+        "done=link-made&n=1",
+    ] {
         let page = text_of(&visitor.get(&format!("/account/links?{query}")).await);
         assert!(!page.contains("class=\"notice\""), "{query}: {page}");
     }
@@ -80,7 +97,8 @@ async fn a_refused_change_of_selected_links_changes_nothing_and_loses_nothing() 
     world.b.make("foreign").await;
     let many: Vec<String> = (0..20).map(|at| format!("tag {at}")).collect();
     assert_eq!(world.a.put("/v1/links/full", &json!({"tags": many})).await.status, 200);
-    world.db.execute("UPDATE links SET status = 'disabled', taken_down = TRUE WHERE link_id = 'taken'").await;
+    world.a.make("taken-too").await;
+    world.db.execute("UPDATE links SET status = 'disabled', taken_down = TRUE WHERE link_id LIKE 'taken%'").await;
     let visitor = Visitor::signed_in(&world, &world.a).await;
     let (long, more) = ("x".repeat(41), many.join(",") + ",more");
     let hundred: Vec<String> = (0..101).map(|at| format!("link-{at}")).collect();
@@ -105,10 +123,19 @@ async fn a_refused_change_of_selected_links_changes_nothing_and_loses_nothing() 
             &["gone", "link-1", "foreign", "taken"],
             "enable",
             "",
-            ">Nothing was changed. gone, foreign: Not found. \
+            ">Nothing was changed. gone, foreign: These links no longer exist. \
              taken: The operator of this service has disabled this link.<",
         ),
-        (&["link-1", "a b"], "disable", "", ">Nothing was changed. a b: Not found.<"),
+        (
+            &["taken-too", "taken", "link-1"],
+            "enable",
+            "",
+            ">Nothing was changed. taken-too, taken: The operator of this service has disabled these links.<",
+        ),
+        (&["link-1", "a b"], "disable", "", ">Nothing was changed. a b: This link no longer exists.<"),
+        // It is not even asked whether to delete them.
+        (&["link-1", "foreign"], "delete", "", ">Nothing was changed. foreign: This link no longer exists.<"),
+        (&["a b", "gone", "full"], "delete", "", ">Nothing was changed. a b, gone: These links no longer exist.<"),
         (&hundred, "delete", "", "role=\"alert\">Select at most 100 links.<"),
     ] {
         let refused = visitor.post("/account/selected-links?sort=oldest", &form(links, action, tags)).await;
@@ -117,7 +144,7 @@ async fn a_refused_change_of_selected_links_changes_nothing_and_loses_nothing() 
         assert!(page.contains(text), "{text}: {page}");
         assert!(refused.text().contains("<title>Error: Links"), "{}", refused.text());
         assert!(page.contains("Your links, oldest first."), "{page}");
-        for id in ["link-1", "taken", "full"] {
+        for id in ["link-1", "taken", "taken-too", "full"] {
             let checked = format!("value=\"{id}\" aria-label=\"Select {id}\" checked>");
             assert_eq!(page.contains(&checked), links.contains(&id), "{id}: {page}");
         }
@@ -151,14 +178,23 @@ async fn a_refused_change_of_selected_links_changes_nothing_and_loses_nothing() 
 #[tokio::test]
 async fn selected_links_are_deleted_once_that_is_confirmed() {
     let world = spawn().await;
-    make(&world, &["link-1", "link-2", "link-3"]).await;
+    make(&world, &["link-2", "link-3"]).await;
+    let named = json!({"custom_id": "link-1", "name": "Spring <sale>", "web_url": "https://shop.example.com/spring"});
+    world.a.make_of(&named).await;
+    let bare = world.a.make_of(&json!({"custom_id": "bare"})).await;
     let visitor = Visitor::signed_in(&world, &world.a).await;
     let path = "/account/selected-links?q=link";
-    let asked = visitor.post(path, &form(&["link-1", "link-2", "link-1"], "delete", "")).await;
+    let asked = visitor.post(path, &form(&["bare"], "delete", "")).await;
+    let page = text_of(&asked);
+    let row = format!("<li><bdi>{bare}</bdi><span class=\"mute cut\">No destination</span></li>");
+    assert!(page.contains("Delete 1 link?") && page.contains(&row), "{page}");
+    let asked = visitor.post(path, &form(&["link-2", "link-1", "link-2"], "delete", "")).await;
     let page = text_of(&asked);
     for part in [
         "Delete 2 links?",
-        "<bdi>link-1, link-2</bdi>",
+        "<ul class=\"subject\">\n<li><bdi>link-2</bdi>",
+        "<li><bdi>link-1</bdi><span class=\"mute cut\" dir=\"auto\">Spring &#60;sale&#62;</span>\
+         <span class=\"mute cut\">https://shop.example.com/spring</span></li>\n</ul>",
         "You can restore them for 30 days.",
         "action=\"/account/selected-links?q=link\"",
         "<input type=\"hidden\" name=\"link\" value=\"link-2\">",
@@ -181,7 +217,10 @@ async fn selected_links_are_deleted_once_that_is_confirmed() {
     assert!(text_of(&visitor.get("/account/links?done=links-gone&n=2").await).contains("They were already deleted."));
     let refused = visitor.post(path, &confirmed(&["link-2", "link-3"])).await;
     let page = text_of(&refused);
-    assert!(refused.status == 400 && page.contains(">Nothing was changed. link-2: Not found.<"), "{page}");
+    assert!(
+        refused.status == 400 && page.contains(">Nothing was changed. link-2: This link no longer exists.<"),
+        "{page}"
+    );
     assert!(page.contains("value=\"link-3\" aria-label=\"Select link-3\" checked>"), "{page}");
     assert_eq!(world.a.get("/v1/links/link-3").await.status, 200);
     let one = visitor.post(path, &form(&["link-3"], "delete", "")).await;
