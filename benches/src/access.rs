@@ -4,7 +4,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use crate::load::{self, Requests};
-use crate::scenario::{CONNECTIONS, Failure, Plan, Service, measured, median, ratio};
+use crate::scenario::{CONNECTIONS, Failure, Plan, measured, median, ratio};
+use crate::service::Service;
 
 /// Not a link id, so nothing more is looked up once the caller is known.
 const NO_LINK: &str = "DELETE /v1/links/_ HTTP/1.1\r\nHost: localhost\r\n";

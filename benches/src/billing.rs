@@ -9,7 +9,8 @@ use deeplink_core::x402;
 use serde_json::json;
 
 use crate::load::{self, Requests};
-use crate::scenario::{CONNECTIONS, Failure, Plan, Service, batches, measured, median, ratio};
+use crate::scenario::{CONNECTIONS, Failure, Plan, batches, measured, median, ratio};
+use crate::service::Service;
 
 /// The account of a first start.
 const OWNER: &str = "owner@deeplink.invalid";

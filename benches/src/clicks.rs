@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use crate::load::{self, Requests};
 use crate::process::{self, Server};
-use crate::scenario::{BROWSER, CONNECTIONS, Failure, Plan, Service, gets_among, median, ratio, write_private};
+use crate::scenario::{BROWSER, CONNECTIONS, Failure, Plan, gets_among, median, ratio};
+use crate::service::{Service, write_private};
 use crate::shares;
 
 const LINK: &str = r#"{"web_url":"https://example.com/landing/page"}"#;

@@ -11,7 +11,8 @@ use tokio::task::JoinHandle;
 
 use crate::clicks::counted;
 use crate::load;
-use crate::scenario::{BROWSER, CONNECTIONS, Failure, Plan, Service, gets_among, ratio, write_private};
+use crate::scenario::{BROWSER, CONNECTIONS, Failure, Plan, gets_among, ratio};
+use crate::service::{Service, write_private};
 use crate::shares;
 
 const LINK: &str = r#"{"web_url":"https://example.com/landing/page"}"#;

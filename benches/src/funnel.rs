@@ -9,7 +9,8 @@ use deeplink_core::time::Timestamp;
 
 use crate::generate::{self, Amounts};
 use crate::load::{self, Requests};
-use crate::scenario::{Failure, Plan, Service};
+use crate::scenario::{Failure, Plan};
+use crate::service::Service;
 
 /// How many times each query is sent.
 const TIMES: usize = 60;

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use crate::load;
 use crate::name_server::{self, Value};
-use crate::scenario::{BROWSER, CONNECTIONS, Failure, LINKS, Plan, Service, gets_at, measured, median};
+use crate::scenario::{BROWSER, CONNECTIONS, Failure, LINKS, Plan, gets_at, measured, median};
+use crate::service::Service;
 
 const HOST: &str = "go.example.com";
 

@@ -4,7 +4,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use crate::load::{self, Requests};
-use crate::scenario::{CONNECTIONS, Failure, LINKS, Plan, Service, median, ratio};
+use crate::scenario::{CONNECTIONS, Failure, LINKS, Plan, median, ratio};
+use crate::service::Service;
 
 /// The reports on one install, sequentially: two touches in four reports, a binding, a conversion.
 const STEPS: usize = 4;

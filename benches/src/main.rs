@@ -20,6 +20,7 @@ mod process;
 mod qr;
 mod receiver;
 mod scenario;
+mod service;
 mod shares;
 mod unread;
 mod webhooks;

@@ -6,7 +6,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use crate::load::{self, Requests};
-use crate::scenario::{BROWSER, CONNECTIONS, Failure, LINKS, Plan, Service, gets_at, median, ratio};
+use crate::scenario::{BROWSER, CONNECTIONS, Failure, LINKS, Plan, gets_at, median, ratio};
+use crate::service::Service;
 
 /// With the service's own address and three digits these make addresses of 36 characters.
 const PREFIX: &str = "bench-qr";

@@ -14,7 +14,8 @@ use serde_json::Value;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
 use crate::load::{self, LoadResult, Requests};
-use crate::scenario::{BROWSER, Failure, Plan, Service, median, write_private};
+use crate::scenario::{BROWSER, Failure, Plan, median};
+use crate::service::{Service, write_private};
 use crate::unread;
 
 /// Connections of the abusive tenant.

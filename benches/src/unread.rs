@@ -8,7 +8,8 @@ use tokio::net::{TcpSocket, TcpStream};
 
 use crate::load;
 use crate::process::Server;
-use crate::scenario::{Failure, Plan, Service};
+use crate::scenario::{Failure, Plan};
+use crate::service::Service;
 use crate::shares;
 
 /// Streams opened on one connection.

@@ -13,9 +13,8 @@ use serde_json::Value;
 
 use crate::load::{self, Connection, LoadResult, Requests};
 use crate::receiver::{Authority, Receiver};
-use crate::scenario::{
-    BROWSER, CONNECTIONS, Failure, LINKS, Plan, Service, gets_at, measured, median, ratio, write_private,
-};
+use crate::scenario::{BROWSER, CONNECTIONS, Failure, LINKS, Plan, gets_at, measured, median, ratio};
+use crate::service::{Service, write_private};
 
 /// Tenants that behave.
 const TENANTS: usize = 8;
