@@ -5,6 +5,7 @@
 //! in the database.
 
 mod left;
+mod memory;
 mod sync;
 
 use std::collections::VecDeque;
@@ -18,6 +19,8 @@ use std::time::Duration;
 use deeplink_core::secret::Random;
 use tokio::time::Instant;
 
+#[cfg(test)]
+pub(super) use self::memory::MAX_MEMORY_BYTES;
 use self::sync::{Unsynced, sync_folder};
 use super::record::{ClickRecord, HEADER, TextRecord, header, put_click, put_text};
 use super::segment::{Bytes, SET_ASIDE, SUFFIX, Segment, UNREADY, files, is_named, left_behind};
@@ -30,11 +33,6 @@ use crate::private;
 const SEGMENT_BYTES: u64 = 32 << 20;
 /// The age at which a segment is closed, whatever its size: the database forgets segments that were begun long ago.
 pub(super) const SEGMENT_AGE: Duration = Duration::from_hours(24);
-/// The size at which a segment in memory is closed: small, because its memory is freed only all at once.
-const MEMORY_SEGMENT_BYTES: u64 = 128 << 10;
-/// Maximum clicks that are kept in memory, and their bytes: five times the usual size of that many.
-const MAX_IN_MEMORY: u64 = 100_000;
-pub(super) const MAX_MEMORY_BYTES: u64 = 16 << 20;
 /// The lock file, held by the process that writes the journal.
 const LOCK: &str = "lock";
 
@@ -260,26 +258,6 @@ impl Journal {
         is_old
     }
 
-    /// Whether clicks are in memory only, or will be.
-    pub(super) fn lacks_files(&self) -> bool {
-        let state = lock(&self.state);
-        state.cannot_write || state.in_memory > 0
-    }
-
-    /// If files can be written again, writes the clicks in memory to files, and later clicks too.
-    pub(super) fn leave_memory(&self) -> io::Result<()> {
-        let mut state = lock(&self.state);
-        if state.cannot_write {
-            state.begin(self)?;
-            state.cannot_write = false;
-            tracing::info!("the click journal can be written again");
-        }
-        drop(state);
-        // Visits can append between any two.
-        while lock(&self.state).save_first(self)? {}
-        Ok(())
-    }
-
     /// Closes the journal when the process ends: clicks in memory are written to files. Returns the number of clicks
     /// that could not be written.
     pub(super) fn end(&self) -> u64 {
@@ -396,30 +374,6 @@ impl State {
         true
     }
 
-    fn append_to_memory(&mut self, journal: &Journal, click: &Click) -> bool {
-        if self.in_memory >= MAX_IN_MEMORY || self.memory_bytes >= MAX_MEMORY_BYTES {
-            return false;
-        }
-        if self.open.is_none() {
-            let id = draw(&mut self.random);
-            let bytes = Bytes::Memory(header(id).to_vec());
-            self.open(Segment::new(id, Some(journal.appended()), bytes, HEADER), None);
-        }
-        let Some(open) = &mut self.open else { return false };
-        let segment = Arc::clone(&open.segment);
-        let mut bytes = lock(&segment.bytes);
-        let Bytes::Memory(bytes) = &mut *bytes else { return false };
-        let before = bytes.len();
-        open.put(bytes, click);
-        let added = bytes.len() - before;
-        self.in_memory += 1;
-        self.memory_bytes += added as u64;
-        if open.grow(journal, added, MEMORY_SEGMENT_BYTES) {
-            self.close();
-        }
-        true
-    }
-
     /// Begins a segment in a file.
     fn begin(&mut self, journal: &Journal) -> io::Result<()> {
         #[cfg(test)]
@@ -459,40 +413,6 @@ impl State {
     fn fail(&mut self, error: &io::Error) {
         self.cannot_write = true;
         tracing::error!(%error, "the click journal cannot be written; clicks are kept in memory");
-    }
-
-    /// Writes the oldest segment in memory to a file, unless it is open. `false` if there is none.
-    fn save_first(&mut self, journal: &Journal) -> io::Result<bool> {
-        let first = self.waiting.iter().find(|segment| segment.is_in_memory() && segment.is_closed()).cloned();
-        first.map_or(Ok(false), |first| self.save(journal, &first).map(|()| true))
-    }
-
-    /// Writes a closed segment that is in memory to a file.
-    fn save(&mut self, journal: &Journal, segment: &Arc<Segment>) -> io::Result<()> {
-        #[cfg(test)]
-        if self.is_full {
-            return Err(io::ErrorKind::StorageFull.into());
-        }
-        let mut bytes = lock(&segment.bytes);
-        let Bytes::Memory(kept) = &*bytes else { return Ok(()) };
-        let path = journal.path_of(segment.id);
-        let unready = path.with_extension(UNREADY);
-        let mut file = private::options().write(true).create(true).truncate(true).open(&unready)?;
-        let written = file.write_all(kept).and_then(|()| std::fs::rename(&unready, &path));
-        if let Err(error) = written {
-            drop(std::fs::remove_file(&unready));
-            return Err(error);
-        }
-        self.no_longer_in_memory(segment);
-        self.unsynced.push(Unsynced { segment: Arc::clone(segment), file: Some(Arc::new(file)) });
-        self.has_new_names = true;
-        *bytes = Bytes::File(path);
-        Ok(())
-    }
-
-    fn no_longer_in_memory(&mut self, segment: &Segment) {
-        self.in_memory -= segment.clicks.load(Ordering::Relaxed);
-        self.memory_bytes -= segment.length() - HEADER;
     }
 }
 
