@@ -7,6 +7,7 @@ mod journal;
 mod model;
 mod retention;
 mod store;
+mod windows;
 
 use std::path::PathBuf;
 use std::sync::Arc;
