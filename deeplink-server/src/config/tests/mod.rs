@@ -1,7 +1,12 @@
+//! Settings from flags and variables: defaults, refusals, and what each of them means for the others.
+
+mod billing;
+mod x402;
+
+use std::ffi::OsString;
+
 use super::settings::Bare;
 use super::*;
-use deeplink_core::plan::Tier;
-use std::ffi::OsString;
 
 fn environment(variables: &[(&str, &str)]) -> Environment {
     let pairs = variables.iter().map(|(name, value)| (OsString::from(name), OsString::from(value)));
@@ -26,71 +31,6 @@ fn defaults_are_as_documented() {
     assert_eq!(config.webhook_limit, 2);
     assert_eq!((config.link_cache_mb, config.unverified_link_ttl_days, config.retention_days), (32, 30, 0));
     assert_eq!((config.log.as_str(), config.database_timeout), ("info", Duration::from_secs(2)));
-}
-
-#[test]
-fn payments_are_configured_whole_or_not_at_all() {
-    const PAY_TO: &str = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
-    let whole = [
-        ("--x402-facilitator-url", "https://facilitator.example.com/x"),
-        ("--x402-pay-to", PAY_TO),
-        ("--x402-network", "base"),
-        ("--x402-price", "10000"),
-    ];
-    let flags = |left_out: &str| -> Vec<&str> {
-        whole.iter().filter(|(name, _)| *name != left_out).flat_map(|(name, value)| [*name, *value]).collect()
-    };
-    assert!(read(&[], &[]).expect("the defaults").x402.is_none());
-    let x402 = read(&flags(""), &[]).expect("a configuration").x402.expect("payments");
-    assert_eq!((x402.network.as_str(), x402.pay_to.as_str()), ("eip155:8453", PAY_TO));
-    assert_eq!(x402.asset, "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913");
-    assert_eq!(x402.extra, Some(serde_json::json!({"name": "USD Coin", "version": "2"})));
-    assert!(x402.prices.len() == 27 && x402.prices.values().all(|price| price == "10000"));
-    for (left_out, missing) in [
-        ("--x402-facilitator-url", "DEEPLINK_X402_FACILITATOR_URL"),
-        ("--x402-pay-to", "DEEPLINK_X402_PAY_TO"),
-        ("--x402-network", "DEEPLINK_X402_NETWORK"),
-        ("--x402-price", "DEEPLINK_X402_PRICE"),
-    ] {
-        let error = read(&flags(left_out), &[]).expect_err("half a configuration").to_string();
-        assert!(error.contains(missing), "{left_out}: {error}");
-    }
-    let own = [("DEEPLINK_X402_PRICE_LINKS_CREATE", "25000"), ("DEEPLINK_X402_PRICE_LINKS_LIST", "0")];
-    let prices = read(&flags(""), &own).expect("a configuration").x402.expect("payments").prices;
-    assert_eq!((prices["create_link"].as_str(), prices.get("list_links")), ("25000", None));
-    assert_eq!(prices["bulk_create_links"], "10000");
-    let only = read(&flags("--x402-price"), &own).expect("a configuration").x402.expect("payments").prices;
-    assert_eq!(only.len(), 1);
-    for (flag, value, variable) in [
-        ("--x402-facilitator-url", "http://facilitator.example.com", "DEEPLINK_X402_FACILITATOR_URL"),
-        ("--x402-pay-to", "0x12", "DEEPLINK_X402_PAY_TO"),
-        ("--x402-network", "polygon", "DEEPLINK_X402_NETWORK"),
-        ("--x402-network", "eip155:137", "DEEPLINK_X402_ASSET"),
-        ("--x402-price", "0.01", "DEEPLINK_X402_PRICE"),
-        ("--x402-asset", "0x12", "DEEPLINK_X402_ASSET"),
-    ] {
-        let mut line = flags(flag);
-        line.extend([flag, value]);
-        let error = read(&line, &[]).expect_err("a bad value").to_string();
-        assert!(error.contains(variable), "{flag} {value}: {error}");
-    }
-    let mut line = flags("--x402-network");
-    let asset = format!("{PAY_TO}/EURC/1");
-    line.extend(["--x402-network", "eip155:137", "--x402-asset", &asset]);
-    let x402 = read(&line, &[]).expect("a configuration").x402.expect("payments");
-    assert_eq!((x402.asset.as_str(), x402.extra), (PAY_TO, Some(serde_json::json!({"name": "EURC", "version": "1"}))));
-    let with_token = [("DEEPLINK_X402_FACILITATOR_TOKEN", "hunter2")];
-    let config = read(&flags(""), &with_token).expect("a configuration");
-    assert!(
-        config.x402.as_ref().is_some_and(|x402| x402.token.is_some()) && !format!("{config:?}").contains("hunter2")
-    );
-    let refused = read(&[], &with_token).expect_err("a token without a facilitator");
-    assert_eq!(refused.variable, "DEEPLINK_X402_FACILITATOR_TOKEN");
-    let refused = read(&flags(""), &[("DEEPLINK_X402_FACILITATOR_TOKEN", "hunter2 x")]).expect_err("no token");
-    assert!(refused.variable == "DEEPLINK_X402_FACILITATOR_TOKEN" && !refused.problem.contains("hunter2"));
-    let unknown = environment(&[("DEEPLINK_X402_PRICE_LINKS_CREAT", "1")]).unknown();
-    assert!(unknown.len() == 1 && unknown[0].contains("DEEPLINK_X402_PRICE_LINKS_CREATE"), "{unknown:?}");
-    assert!(environment(&own).unknown().is_empty());
 }
 
 #[test]
@@ -361,99 +301,6 @@ fn a_provider_is_configured_by_client_id_and_secret() {
         (google.client_id.as_str(), google.base.expect("a base").as_str()),
         ("ours", "http://127.0.0.1:9000/idp")
     );
-}
-
-const STRIPE_FLAGS: [&str; 3] =
-    ["--stripe-price-pro=price_1", "--stripe-price-business=price_2", "--stripe-price-scale=price_3"];
-const STRIPE_SECRETS: [(&str, &str); 2] =
-    [("DEEPLINK_STRIPE_SECRET_KEY", "rk_test_hunter2"), ("DEEPLINK_STRIPE_WEBHOOK_SECRET", "whsec_hunter2, whsec_old")];
-
-#[test]
-fn stripe_is_configured_by_its_secrets_and_prices() {
-    let config = read(&STRIPE_FLAGS, &STRIPE_SECRETS).expect("Stripe");
-    assert!(config.enforce_quotas && config.billing && !format!("{config:?}").contains("hunter2"));
-    let stripe = config.stripe.expect("Stripe");
-    assert_eq!((stripe.base.as_str(), stripe.webhook_secrets.len()), ("https://api.stripe.com/", 2));
-    assert_eq!(stripe.call_interval * 25, Duration::from_secs(1));
-    let tiers = ["price_1", "price_2", "price_3", "price_4"].map(|price| stripe.prices.tier(price));
-    assert_eq!(tiers.map(|tier| tier.map_or(String::new(), |tier| tier.to_string())), ["pro", "business", "scale", ""]);
-    let local: Vec<_> =
-        STRIPE_FLAGS.into_iter().chain(["--stripe-api-base=http://127.0.0.1:9000", "--quotas=off"]).collect();
-    let config = read(&local, &STRIPE_SECRETS).expect("Stripe on this machine");
-    assert!(!config.enforce_quotas, "what is set explicitly wins");
-    assert_eq!(config.stripe.expect("Stripe").base.as_str(), "http://127.0.0.1:9000/");
-    let off: Vec<_> = STRIPE_FLAGS.into_iter().chain(["--billing=off"]).collect();
-    let config = read(&off, &STRIPE_SECRETS).expect("settings");
-    assert!(config.stripe.is_none() && !config.enforce_quotas && !config.billing);
-    assert!(read(&["--quotas=enforce"], &[]).expect("settings").enforce_quotas);
-}
-
-/// An incomplete configuration stops the start, and the error names what is missing.
-#[test]
-fn bl5_half_a_configuration_of_stripe_names_what_is_missing() {
-    for at in 0..STRIPE_FLAGS.len() + STRIPE_SECRETS.len() {
-        let flags: Vec<_> =
-            STRIPE_FLAGS.into_iter().enumerate().filter(|(n, _)| *n != at).map(|(_, flag)| flag).collect();
-        let secrets: Vec<_> = STRIPE_SECRETS
-            .into_iter()
-            .enumerate()
-            .filter(|(n, _)| n + STRIPE_FLAGS.len() != at)
-            .map(|(_, s)| s)
-            .collect();
-        let missing = [
-            "DEEPLINK_STRIPE_PRICE_PRO",
-            "DEEPLINK_STRIPE_PRICE_BUSINESS",
-            "DEEPLINK_STRIPE_PRICE_SCALE",
-            "DEEPLINK_STRIPE_SECRET_KEY",
-            "DEEPLINK_STRIPE_WEBHOOK_SECRET",
-        ][at];
-        assert_eq!(read(&flags, &secrets).expect_err(missing).variable, missing);
-    }
-    let error = read(&["--stripe-api-base=http://127.0.0.1:9000"], &[]).expect_err("a base alone");
-    assert!(
-        error.variable.starts_with("DEEPLINK_STRIPE_PRICE") && error.to_string().contains("_API_BASE is"),
-        "{error}"
-    );
-}
-
-/// A plan is sold at the first of its prices, and all of them grant it. A price belongs to one plan.
-#[test]
-fn a_plan_has_several_prices() {
-    let with = |pro: &str, scale: &str| {
-        let (pro, scale) = (format!("--stripe-price-pro={pro}"), format!("--stripe-price-scale={scale}"));
-        read(&[&pro, "--stripe-price-business=price_2", &scale], &STRIPE_SECRETS)
-    };
-    let config = with("price_new, price_1,,price_0", "price_3").expect("several prices");
-    let prices = config.stripe.expect("Stripe").prices;
-    assert_eq!((prices.of(&Tier::Pro), prices.of(&Tier::Scale)), (Some("price_new"), Some("price_3")));
-    for price in ["price_new", "price_1", "price_0"] {
-        assert_eq!(prices.tier(price), Some(Tier::Pro), "{price}");
-    }
-    assert_eq!((prices.tier("price_3"), prices.tier("price_9"), prices.tier("")), (Some(Tier::Scale), None, None));
-    for (pro, scale) in [("price_1", "price_1"), ("price_1,price_0", "price_3,price_0")] {
-        let error = with(pro, scale).expect_err("two plans of one price");
-        assert_eq!(error.variable, "DEEPLINK_STRIPE_PRICE_SCALE");
-        assert!(error.to_string().contains("is also in DEEPLINK_STRIPE_PRICE_PRO,"), "{error}");
-    }
-}
-
-/// Other ids from Stripe's pages are not taken for a price, and a pasted secret is not repeated.
-#[test]
-fn products_and_secrets_are_no_prices() {
-    for (value, says) in [
-        ("prod_hunter2", "\"prod_hunter2\" is the ID of a product"),
-        ("price_1, sk_live_hunter2", "a Stripe key or secret"),
-        ("rk_live_hunter2", "a Stripe key or secret"),
-        ("pk_live_hunter2", "a Stripe key or secret"),
-        ("whsec_hunter2+/=", "a Stripe key or secret"),
-        ("price 1", "is not the ID of a price"),
-        (" , ", "contains no price"),
-    ] {
-        let error = read(&[&format!("--stripe-price-business={value}")], &STRIPE_SECRETS).expect_err(value);
-        assert_eq!(error.variable, "DEEPLINK_STRIPE_PRICE_BUSINESS", "{value}");
-        let text = error.to_string();
-        assert!(text.contains(says) && (value.starts_with("prod_") || !text.contains("hunter2")), "{text}");
-    }
 }
 
 #[test]
