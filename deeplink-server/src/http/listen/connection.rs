@@ -16,7 +16,8 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use tokio::net::TcpStream;
 
-use super::exchange::{Exchanges, RequestBody};
+use super::body::RequestBody;
+use super::exchange::Exchanges;
 use super::socket::{Socket, Transport};
 use super::state::{Command, ConnectionState, MAX_STREAMS};
 use super::tls::{self, Certificates};

@@ -2,7 +2,7 @@
 //!
 //! Timers per request would be too expensive: a request stores a few times of a coarse clock (`state`), and a sweep every
 //! `TICK` compares them with the limits. The clock stops while the process itself is stalled, so that clients are not
-//! disconnected for a slow server. Bodies are the exception (`exchange::RequestBody`): one HTTP/2 connection can carry
+//! disconnected for a slow server. Bodies are the exception (`body::RequestBody`): one HTTP/2 connection can carry
 //! several, and waiting for one is rare enough for a timer.
 
 use std::cmp::Reverse;

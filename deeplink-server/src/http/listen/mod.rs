@@ -1,10 +1,11 @@
 //! The listener: accepts connections, limits their number and their times, and stops without losing a request.
 //!
 //! `axum::serve` has no deadline for a request head, and hyper's own does not cover a socket that never sends.
-//! `deadline` enforces ours, `socket` and `exchange` report to `state`, `framing` detects what hyper's parser hides.
+//! `deadline` and `body` enforce ours, `socket` and `exchange` report to `state`, `framing` detects what hyper's parser hides.
 //! `gate` and `share` keep one address from taking all connections, `unread` keeps clients that do not read from taking
 //! all memory. Nothing here knows routes.
 
+mod body;
 mod connection;
 mod deadline;
 mod exchange;
@@ -37,9 +38,9 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::watch::Receiver;
 use tokio_util::task::AbortOnDropHandle;
 
+pub use self::body::{BodyError, RequestBody};
 use self::connection::Protocols;
 pub(crate) use self::exchange::StrangersLimits;
-pub use self::exchange::{BodyError, RequestBody};
 pub use self::files::OpenFiles;
 pub use self::framing::is_refused_method;
 use self::gate::{ConnectionPermit, Gate};
