@@ -11,7 +11,8 @@ use thiserror::Error;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::exchange::Head;
-use super::state::{ConnectionState, HURRIED_TIMEOUT};
+use super::state::ConnectionState;
+use super::state::timeouts::HURRIED_TIMEOUT;
 
 /// A body that was not read ends an HTTP/1 connection, unless the rest of it has arrived and is no larger than this.
 const SMALL_BODY: usize = 8 << 10;

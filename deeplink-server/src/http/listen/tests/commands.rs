@@ -1,7 +1,8 @@
 //! The commands of the sweep, computed without waiting.
 
 use super::super::deadline::{Shared, TICK, millis};
-use super::super::state::{Command, ConnectionState, LINGER_TIMEOUT, MAX_ABANDONED};
+use super::super::state::timeouts::LINGER_TIMEOUT;
+use super::super::state::{Command, ConnectionState, MAX_ABANDONED};
 use super::*;
 
 fn connection() -> (Arc<Shared>, ConnectionState) {

@@ -6,7 +6,8 @@ use tokio::net::TcpSocket;
 
 use super::super::deadline::{Shared, TICK};
 use super::super::share::{OfSite, Share};
-use super::super::state::{Command, ConnectionState, HURRIED_TIMEOUT, PRESSING_WRITE_STALL, PROGRESS_BYTES};
+use super::super::state::timeouts::{HURRIED_TIMEOUT, PRESSING_WRITE_STALL};
+use super::super::state::{Command, ConnectionState, PROGRESS_BYTES};
 use super::super::unread::{Free, SMALL};
 use super::super::{Excess, SHARES};
 use super::*;
