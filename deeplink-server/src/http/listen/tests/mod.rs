@@ -3,6 +3,7 @@
 mod bodies;
 mod capacity;
 mod commands;
+mod connections;
 mod deadlines;
 mod framing;
 mod http2;
@@ -10,6 +11,7 @@ mod shares;
 mod stopping;
 mod tls;
 mod turns;
+mod unread;
 
 use std::convert::Infallible;
 use std::future::pending;
