@@ -41,6 +41,7 @@ mod qr_screen;
 mod qr_signals;
 mod replacing;
 mod reports;
+mod resolve;
 mod rotation;
 mod sdk;
 mod secrets;
