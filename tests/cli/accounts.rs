@@ -3,8 +3,8 @@
 use std::io::Write;
 use std::process::Stdio;
 
+use crate::screen::Screen;
 use crate::server::Server;
-use crate::terminal::Screen;
 use deeplink_testing::dl::{Dl, mode};
 
 /// A user who has signed in by mail, without a terminal.

@@ -7,7 +7,7 @@ use deeplink_testing::double::{
 };
 use serde_json::{Value, json};
 
-use crate::terminal::{Screen, plain};
+use crate::screen::{Screen, plain};
 
 fn service() -> Double {
     Double::new(|request| of_billing(request).unwrap_or_else(|| Answer::error(404, "not_found", "no")))

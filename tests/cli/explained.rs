@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
+use crate::screen::{Screen, plain};
 use crate::server::Server;
-use crate::terminal::{Screen, plain};
 use deeplink_client::SampleVisitor;
 use deeplink_testing::dl::Dl;
 use deeplink_testing::double::{Double, Request, explanation};

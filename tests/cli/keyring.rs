@@ -3,7 +3,7 @@
 use std::os::unix::net::UnixListener;
 use std::time::{Duration, Instant};
 
-use crate::terminal::Screen;
+use crate::screen::Screen;
 use deeplink_doubles::wait::PATIENCE;
 use deeplink_testing::dl::{Dl, KEY};
 use deeplink_testing::double::{Double, with_links};

@@ -6,7 +6,7 @@ use deeplink_doubles::wait::{PATIENCE, eventually_blocking};
 use deeplink_testing::dl::{Dl, chmod};
 use serde_json::json;
 
-use crate::terminal::Screen;
+use crate::screen::Screen;
 use deeplink_testing::double::{Answer, Double, link, many_links};
 
 /// A service that creates and changes everything as requested.

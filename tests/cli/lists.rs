@@ -7,7 +7,7 @@ use deeplink_testing::dl::Dl;
 use deeplink_testing::double::{Answer, Double, Request, affiliate, app, domain, history, link, secret_key, user};
 
 use crate::reports::source;
-use crate::terminal::Screen;
+use crate::screen::Screen;
 
 const CREDENTIALS: &str = "/v1/affiliates/aff_0123456789abcdef01234567/credentials";
 

@@ -43,6 +43,7 @@ mod replacing;
 mod reports;
 mod resolve;
 mod rotation;
+mod screen;
 mod sdk;
 mod secrets;
 mod server;

@@ -1,6 +1,6 @@
 //! The output formats. All but the table are stable.
 
-use crate::terminal::Screen;
+use crate::screen::Screen;
 use deeplink_testing::dl::Dl;
 use deeplink_testing::double::{Answer, Double, link, with_links};
 

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::terminal::Screen;
+use crate::screen::Screen;
 use deeplink_testing::dl::{Dl, OTHER_KEY, mode};
 use deeplink_testing::double::{Answer, Double, PUBLISHABLE, affiliate, of_people, secret_key, user};
 

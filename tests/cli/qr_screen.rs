@@ -2,8 +2,8 @@
 
 use deeplink_client::qr_reader::read_luma;
 
+use crate::screen::Screen;
 use crate::server::Server;
-use crate::terminal::Screen;
 use deeplink_testing::dl::Dl;
 use deeplink_testing::double::{Answer, Double, link};
 

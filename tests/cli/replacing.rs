@@ -1,7 +1,7 @@
 //! What a sign-in does with a key that the profile has already: it may be the only one of its account.
 
+use crate::screen::Screen;
 use crate::sign_in::service;
-use crate::terminal::Screen;
 use deeplink_testing::dl::{Dl, KEY, OTHER_KEY};
 use deeplink_testing::double::{Answer, Double, TOKEN, signed_up_with, whoami, with_links};
 

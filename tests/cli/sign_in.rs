@@ -3,8 +3,8 @@
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
+use crate::screen::Screen;
 use crate::signals::{send, wait_for};
-use crate::terminal::Screen;
 use deeplink_testing::dl::{Dl, KEY, OTHER_KEY, mode};
 use deeplink_testing::double::{
     Answer, Double, PUBLISHABLE, Request, SESSION, TOKEN, me, of_people, see_other, signed_up_with,

@@ -7,8 +7,8 @@ use std::process::Stdio;
 use serde_json::{Value, json};
 
 use crate::reports::{EVENT, SECRET, SOURCE, converted, of_reports, service, source};
+use crate::screen::Screen;
 use crate::signals::{hear, left, send, wait_for};
-use crate::terminal::Screen;
 use deeplink_testing::dl::{Dl, KEY, mode};
 use deeplink_testing::double::{Answer, Double, Gate};
 

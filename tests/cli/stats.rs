@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::reports::{CSV, link_stats, report, service};
-use crate::terminal::{Screen, plain};
+use crate::screen::{Screen, plain};
 use deeplink_testing::dl::Dl;
 use deeplink_testing::double::{Answer, Double};
 

@@ -2,9 +2,9 @@
 
 use std::process::Stdio;
 
+use crate::screen::Screen;
 use crate::sign_in::service;
 use crate::signals::{end_of, send, wait_for, wait_until_it_reads};
-use crate::terminal::Screen;
 use deeplink_testing::dl::{Dl, KEY};
 use deeplink_testing::double::{SESSION, with_links};
 

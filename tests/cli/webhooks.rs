@@ -10,7 +10,7 @@ use deeplink_core::webhook::{
 };
 use serde_json::{Value, json};
 
-use crate::terminal::{Screen, plain};
+use crate::screen::{Screen, plain};
 use deeplink_testing::dl::{Dl, mode};
 use deeplink_testing::double::{Answer, Double, Request};
 
