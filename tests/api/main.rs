@@ -20,6 +20,7 @@ mod deliveries;
 mod domains;
 mod errors;
 mod events;
+mod failures;
 mod funnel;
 mod headers;
 mod health;
