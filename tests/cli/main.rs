@@ -42,6 +42,7 @@ mod qr_signals;
 mod replacing;
 mod reports;
 mod rotation;
+mod routes;
 mod sdk;
 mod secrets;
 mod server;
