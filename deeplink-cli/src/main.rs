@@ -48,7 +48,7 @@ use crate::env::Env;
 use crate::error::{Failure, Outcome, Stop};
 use crate::exit::Exit;
 use crate::global::When;
-use crate::output::{Format, Out};
+use crate::output::{Format, Out, Wanted};
 use crate::signals::Signals;
 
 fn main() {
@@ -73,7 +73,7 @@ fn run(args: &[OsString]) -> Exit {
     let parsed = tree.try_get_matches_from_mut(args).and_then(|matches| Cli::from_arg_matches(&matches));
     let cli = match parsed {
         Ok(cli) => cli,
-        Err(error) => return usage(&with_format(error), &early, &env),
+        Err(error) => return usage(&with_tip(error), &early, &env),
     };
     let manner =
         Manner { quiet: cli.global.quiet, verbosity: cli.global.verbose, json: early.json(&env), color: colors.stderr };
@@ -86,7 +86,7 @@ fn run(args: &[OsString]) -> Exit {
 }
 
 fn command(cli: Cli, env: Env, console: Arc<Console>, colors: Colors) -> Outcome {
-    let alone = Out::new(Format::Table, None, colors.stdout);
+    let alone = Out::new(Wanted::plain(), colors.stdout);
     if let Some(outcome) = cli.command.run_alone(&alone) {
         return outcome;
     }
@@ -170,13 +170,19 @@ fn report(console: &Console, stop: Stop) -> Exit {
     }
 }
 
-/// The same error; of `--json`, which is the flag of many other tools, with the one that `dl` has.
-fn with_format(mut error: clap::Error) -> clap::Error {
-    if matches!(error.get(ContextKind::InvalidArg), Some(ContextValue::String(flag)) if flag == "--json") {
-        error.remove(ContextKind::SuggestedArg);
-        let tip = "for JSON, use '-o json'";
-        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
-    }
+/// The same error, with what `dl` calls a flag of other tools, and with what `--json` requires.
+fn with_tip(mut error: clap::Error) -> clap::Error {
+    let tip = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(flag)) if flag.starts_with("--json") => {
+            "for JSON with all fields, use '-o json'; with some of them, '--json link_id,url'"
+        }
+        Some(ContextValue::String(flag)) if flag == "--template" => {
+            "to render results with a template, use '--render \"{{ url }}\"'"
+        }
+        _ => return error,
+    };
+    error.remove(ContextKind::SuggestedArg);
+    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     error
 }
 

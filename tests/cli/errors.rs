@@ -219,12 +219,17 @@ fn a_file_of_wrong_json_names_line_and_column() {
     );
 }
 
-/// Many tools have `--json`: the error names what `dl` has.
+/// Many tools have `--json` without fields, and `--template`: the error names what `dl` has.
 #[test]
-fn json_is_a_format() {
-    for line in ["stats spring-42 --json", "links list --json"] {
+fn flags_of_other_tools_are_explained() {
+    for line in ["stats spring-42 --json", "links list --json", "links list --json --limit 5"] {
         let ran = Dl::new().run(line);
-        assert!(ran.fails(2).contains("\n  tip: for JSON, use '-o json'\n"), "{line}: {ran}");
-        assert!(!ran.stderr.contains("-- --json"), "{line}: {ran}");
+        assert!(
+            ran.fails(2).contains("\n  tip: for JSON with all fields, use '-o json'; with some of them, "),
+            "{line}: {ran}"
+        );
     }
+    let ran = Dl::new().run("links list --template x");
+    assert!(ran.fails(2).contains("\n  tip: to render results with a template, use '--render "), "{ran}");
+    assert!(!ran.stderr.contains("-- --template"), "{ran}");
 }

@@ -56,6 +56,7 @@ mod tags;
 mod terminal;
 mod unseen;
 mod urls;
+mod views;
 mod webhook_listen;
 mod webhook_tools;
 mod webhooks;

@@ -139,7 +139,7 @@ impl Qr {
         let format = self.kind(destination.as_ref())?;
         let shows = self.show || destination.is_none();
         let has_files = matches!(destination, Some(Destination::File(_) | Destination::Dir(_)));
-        let lists = ctx.global.output.is_some_and(|format| format != Format::Table) || sheet.fields.is_some();
+        let lists = ctx.global.format().is_some_and(|format| format != Format::Table) || sheet.fields.is_some();
         let wrong = match &destination {
             Some(Destination::Stdout) if shows => Some(("--show and --out - both write to stdout", "use --out FILE")),
             Some(Destination::Stdout) if ctx.out.terminal && matches!(format, QrFormat::Png | QrFormat::Pdf) => Some((
