@@ -21,16 +21,22 @@ use crate::help::help;
     disable_help_subcommand = true,
     max_term_width = 100,
     after_help = help(
-        "Results go to stdout, everything else to stderr. \"dl help exit-codes\" lists the exit codes.",
+        "Results go to stdout, everything else to stderr. \"dl help output\" describes their formats, and \"dl help \
+         exit-codes\" lists the exit codes.",
         &[
-            "dl login --base-url https://dl.example.com",
-            "dl links create https://example.com/p/42 --id spring-42",
+            "dl login --email you@example.com --base-url https://dl.example.com",
+            "dl links create https://example.com/p/42",
+            "dl stats --from 7d",
         ],
     )
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
+
+    /// Print help with the global options, such as -o, --jq, --profile, --yes and --dry-run
+    #[arg(long, global = true, action = clap::ArgAction::HelpShort, display_order = 1000)]
+    help_all: Option<bool>,
 
     #[command(flatten)]
     pub(crate) global: Global,
@@ -84,5 +90,19 @@ mod tests {
     #[test]
     fn the_tree_is_sound() {
         super::Cli::command().debug_assert();
+        crate::help::short(super::Cli::command()).debug_assert();
+    }
+
+    /// Hidden global options are still taken, and reach their place.
+    #[test]
+    fn the_tree_of_short_help_takes_the_same_options() {
+        use clap::FromArgMatches;
+
+        let line = ["dl", "--profile", "a", "links", "-n", "list", "--json", "url,link_id", "--limit", "5"];
+        let matches = crate::help::short(super::Cli::command()).try_get_matches_from(line).expect("a command line");
+        let cli = super::Cli::from_arg_matches(&matches).expect("a command");
+        assert_eq!(cli.global.profile.as_deref(), Some("a"));
+        assert!(cli.global.dry_run);
+        assert_eq!(cli.global.json_fields.expect("fields"), ["url", "link_id"]);
     }
 }

@@ -65,12 +65,15 @@ fn run(args: &[OsString]) -> Exit {
         Err(stop) => return report(&early.console(&Env::for_errors()), stop),
     };
     let colors = early.colors(&env);
-    let mut tree = Cli::command().color(if colors.stdout && colors.stderr {
-        clap::ColorChoice::Always
-    } else {
-        clap::ColorChoice::Never
-    });
-    let parsed = tree.try_get_matches_from_mut(args).and_then(|matches| Cli::from_arg_matches(&matches));
+    let color = if colors.stdout && colors.stderr { clap::ColorChoice::Always } else { clap::ColorChoice::Never };
+    let parse = |tree: clap::Command| {
+        let matches = tree.color(color).try_get_matches_from_mut(args);
+        matches.and_then(|matches| Cli::from_arg_matches(&matches))
+    };
+    let parsed = match parse(Cli::command()) {
+        Err(error) if help::is_short(&error, args) => parse(help::short(Cli::command())),
+        parsed => parsed,
+    };
     let cli = match parsed {
         Ok(cli) => cli,
         Err(error) => return usage(&with_tip(error), &early, &env),

@@ -12,21 +12,18 @@ use deeplink_testing::double::{
     history, of_billing, of_people, qr_code, verification,
 };
 
-/// Every command without subcommands.
-pub(crate) fn leaves() -> Vec<String> {
-    fn below(path: &str, found: &mut Vec<String>) {
-        let help = Dl::new().run(&format!("{path} --help"));
-        let commands: Vec<&str> = help
-            .ok()
+/// Every command, the root with an empty name first: its help, and the names of its subcommands.
+fn commands() -> Vec<(String, String, Vec<String>)> {
+    fn below(path: &str, found: &mut Vec<(String, String, Vec<String>)>) {
+        let help = Dl::new().run(&format!("{path} --help")).ok().to_owned();
+        let commands: Vec<String> = help
             .lines()
             .skip_while(|line| *line != "Commands:")
             .skip(1)
             .take_while(|line| line.starts_with("  "))
-            .filter_map(|line| line.split_whitespace().next())
+            .filter_map(|line| line.split_whitespace().next().map(str::to_owned))
             .collect();
-        if commands.is_empty() {
-            found.push(path.trim().to_owned());
-        }
+        found.push((path.trim().to_owned(), help, commands.clone()));
         for command in commands {
             below(&format!("{path} {command}"), found);
         }
@@ -36,32 +33,78 @@ pub(crate) fn leaves() -> Vec<String> {
     found
 }
 
-/// The examples of a command's help, as they would be typed.
-fn examples(leaf: &str) -> Vec<String> {
-    let help = Dl::new().run(&format!("{leaf} --help"));
-    let after = help.ok().split("\nExamples:\n").nth(1).unwrap_or_default();
-    after.lines().map(|line| line.strip_prefix("  $ ").unwrap_or_else(|| panic!("{leaf}: {line}")).to_owned()).collect()
+/// Every command without subcommands.
+pub(crate) fn leaves() -> Vec<String> {
+    commands().into_iter().filter(|(_, _, below)| below.is_empty()).map(|(name, ..)| name).collect()
+}
+
+/// The examples at the end of a help, as they would be typed.
+fn examples(help: &str) -> Vec<String> {
+    let after = help.split("\nExamples:\n").nth(1).unwrap_or_default();
+    after.lines().map(|line| line.strip_prefix("  $ ").unwrap_or_else(|| panic!("{help}: {line}")).to_owned()).collect()
+}
+
+/// Every example of a command or topic that runs on its own, with the command's name.
+fn all_examples() -> Vec<(String, String)> {
+    let mut all = Vec::new();
+    for (name, help, below) in commands() {
+        let of_leaf = examples(&help).into_iter().filter(|_| below.is_empty());
+        all.extend(of_leaf.map(|example| (name.clone(), example)));
+    }
+    let topic = Dl::new().run("help output");
+    all.extend(examples(topic.ok()).into_iter().map(|example| ("help output".to_owned(), example)));
+    all
 }
 
 #[test]
-fn every_command_says_what_it_is_for_and_gives_two_examples() {
-    let leaves = leaves();
+fn every_command_says_what_it_is_for_and_gives_examples() {
+    let commands = commands();
+    let leaves: Vec<_> = commands.iter().filter(|(_, _, below)| below.is_empty()).collect();
     assert!(leaves.len() > 35, "{leaves:?}");
-    for leaf in leaves {
-        let help = Dl::new().run(&format!("{leaf} --help"));
-        let about = help.ok().lines().next().unwrap_or_default();
-        assert!(about.len() > 10 && !about.ends_with('.'), "{leaf}: {about}");
-        assert!(!help.stdout.contains("see a summary with"), "{leaf}: every option has one short text");
-        let examples = examples(&leaf);
-        assert!(examples.len() >= 2, "{leaf} has {} examples", examples.len());
+    let of_leaves: Vec<String> = leaves.iter().flat_map(|(_, help, _)| examples(help)).collect();
+    for (name, help, below) in &commands {
+        let about = help.lines().next().unwrap_or_default();
+        assert!(about.len() > 10 && !about.ends_with('.'), "{name}: {about}");
+        assert!(!help.contains("see a summary with"), "{name}: every option has one short text");
+        let examples = examples(help);
+        assert!(examples.len() >= 2, "{name} has {} examples", examples.len());
+        assert!(below.is_empty() || examples.len() <= 4, "{name}: the examples of its commands are enough");
         for example in examples {
             assert!(example.len() <= 90, "too long for a terminal: {example}");
-            assert!(example.contains(&format!("dl {leaf}")), "{leaf}: {example}");
+            assert!(example.contains(format!("dl {name}").trim_end()), "{name}: {example}");
+            // So that it runs in `every_example_works`.
+            assert!(of_leaves.contains(&example), "{name}: no command below has the example {example}");
         }
-        for line in help.stdout.lines() {
-            assert!(line.chars().count() <= 100, "{leaf}: {line}");
+        for line in help.lines() {
+            assert!(line.chars().count() <= 100, "{name}: {line}");
         }
     }
+}
+
+/// The help of a command has its own options and names the flag that shows the global ones, which the root shows too.
+#[test]
+fn help_is_short_and_help_all_is_long() {
+    let dl = Dl::new();
+    for line in ["links create", "links", "whoami", "apps add ios"] {
+        let short = dl.run(&format!("{line} --help"));
+        assert_eq!(dl.run(&format!("{line} -h")).ok(), short.ok());
+        assert_eq!(dl.run(&format!("help {line}")).ok(), short.ok());
+        assert!(
+            short.ok().contains("\n      --help-all") && !short.ok().contains("--profile <NAME>"),
+            "{line}: {short}"
+        );
+        let long = dl.run(&format!("{line} --help-all"));
+        for option in ["--help-all", "--profile <NAME>", "-o, --output <FORMAT>", "--jq <PROGRAM>", "-n, --dry-run"] {
+            assert!(long.ok().contains(option), "{line} {option}: {long}");
+        }
+        let missing: Vec<&str> = short.ok().lines().filter(|line| !long.ok().contains(line.trim())).collect();
+        assert!(missing.is_empty(), "{line}: {missing:?}");
+    }
+    assert!(dl.run("links create --help").ok().contains("--web <URL>"));
+    assert!(dl.run("--help").ok().contains("Global options:\n"));
+    // Help that nobody asked for is short too.
+    let missing = dl.run("links");
+    assert!(missing.fails(2).contains("--help-all") && !missing.stderr.contains("--profile <NAME>"), "{missing}");
 }
 
 /// A request that the service signed, as the examples name its parts, and the secret it was signed with.
@@ -134,103 +177,100 @@ fn every_example_works() {
         ("HEAD", _) => Answer::new(302, "").header("location", "https://example.com/"),
         _ => Answer::json(200, &deeplink_testing::double::link("spring-42")),
     });
-    for leaf in leaves() {
-        for example in examples(&leaf) {
-            let dl = Dl::new()
-                .stored("default", &double.url, deeplink_testing::dl::KEY)
-                .stored("staging", &double.url, deeplink_testing::dl::KEY)
-                .stored("local", &double.url, deeplink_testing::dl::KEY)
-                .env("DL_PUBLISHABLE_KEY", PUBLISHABLE);
-            if leaf == "signup" || leaf == "login" {
-                // They do not replace a key that came from elsewhere.
-                std::fs::remove_file(dl.config("credentials.toml")).expect("it is there");
-            }
-            if example.contains("profile add") {
-                std::fs::remove_file(dl.config("config.toml")).expect("it is there");
-            }
-            for (name, content) in [
-                ("logo.png", "a picture"),
-                ("links.csv", "custom_id,web_url\nspring-1,https://example.com/\n"),
-                ("bitly.csv", "Link,Destination URL\nhttps://bit.ly/spring-1,https://example.com/\n"),
-                ("branch.csv", "url,$deeplink_path\nhttps://example.app.link/spring-1,sale/1\n"),
-                ("short-urls.json", r#"[{"shortCode": "spring-1", "longUrl": "https://example.com/"}]"#),
-                ("promo.json", r#"{"web_url": "https://example.com/"}"#),
-                ("ids.txt", "spring-1\nspring-2\n"),
-                ("fingerprint.txt", FINGERPRINT),
-                ("fingerprints.txt", &format!("{FINGERPRINT}\n{}\n", FINGERPRINT.replace("14:", "AA:"))),
-            ] {
-                dl.file(name, content);
-            }
-            for (name, content) in [
-                ("key.txt", deeplink_testing::dl::KEY),
-                ("shlink.key", "2c6d2ae3-7d1b-4a4e-9d0e-3f4a5b6c7d8e"),
-                ("session.txt", SESSION),
-                ("link.txt", TOKEN),
-                ("invitation.txt", &format!("{}/v1/auth/verify?token={TOKEN}\n", double.url)),
-                ("code.txt", "7GK2QX\n"),
-                ("source-url.txt", &format!("{}/in/{SECRET}\n", double.url)),
-                ("creds.txt", "skid_0123456789abcdef01234567\n"),
-            ] {
-                dl.secret_file(name, content);
-            }
-            if leaf.starts_with("webhooks ") {
-                signed_request(&dl);
-            }
-            // `events` follows; it would not end here.
-            let example = &example.replace(" --follow", "");
-            if leaf == "webhooks listen" {
-                // It runs until it is ended; `webhook_tools` sends it something.
-                let port = if example.contains("--stream") { "" } else { "--port 0" };
-                let ran = dl.run(&format!("{} {port} --timeout 300ms", example.trim_start_matches("dl ")));
-                assert!(ran.fails(12).contains("events arrived in time"), "{example}: {ran}");
-                continue;
-            }
-            if example.contains("--out-file s.txt") {
-                std::fs::remove_file(dl.dir().join("s.txt")).expect("it is there");
-            }
-            if leaf.starts_with("imports show") || leaf.starts_with("imports resume") {
-                // There is no run of that name; the line must only parse.
-                assert!(dl.run(example.trim_start_matches("dl ")).fails(2).contains("no import named "), "{example}");
-                continue;
-            }
-            if leaf == "login" && !example.contains("-stdin") && !example.contains("--with-key") {
-                // It prompts, and there is no terminal here; `sign_in` answers it on a terminal.
-                let ran = dl.run(example.trim_start_matches("dl "));
-                assert!(ran.fails(2).starts_with("error[needs_input]"), "{example}: {ran}");
-                continue;
-            }
-            let mut shell = std::process::Command::new("bash");
-            let known = dl.dir().join("bin");
-            std::fs::create_dir(&known).expect("a directory");
-            for (name, script) in [("docker", "cat >/dev/null"), ("man", "cat >/dev/null"), ("xdg-open", "exit 0")] {
-                let path = known.join(name);
-                std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).expect("a script");
-                deeplink_testing::dl::chmod(&path, 0o755);
-            }
-            // The example's own URL does not exist; everything else is as it would be typed.
-            let line = example
-                .replace("https://dl.example.com", &double.url)
-                .replace("https://staging.example.com", &double.url);
-            let line = line.replace("http://127.0.0.1:8080", &double.url);
-            let line = line.replace("https://go.example.com", &double.url);
-            let line = line.replace("http://localhost:3000", &format!("{}/v1/any", double.url));
-            let line = format!("set -o pipefail; mkdir -p ~/.local/share/bash-completion/completions ~/.zfunc; {line}");
-            shell.args(["-c", &line]).current_dir(dl.dir()).env_clear().envs(dl.variables());
-            let path = format!(
-                "{}:{}:/usr/bin:/bin",
-                known.display(),
-                std::path::Path::new(env!("CARGO_BIN_EXE_dl")).parent().expect("a directory").display()
-            );
-            shell.env("PATH", path).stdin(std::process::Stdio::piped());
-            let output =
-                shell.stdin(std::fs::File::open(dl.dir().join("key.txt")).expect("a file")).output().expect("bash");
-            assert!(
-                output.status.success(),
-                "{example}: {} {}",
-                String::from_utf8_lossy(&output.stdout),
-                String::from_utf8_lossy(&output.stderr)
-            );
+    for (leaf, example) in all_examples() {
+        let dl = Dl::new()
+            .stored("default", &double.url, deeplink_testing::dl::KEY)
+            .stored("staging", &double.url, deeplink_testing::dl::KEY)
+            .stored("local", &double.url, deeplink_testing::dl::KEY)
+            .env("DL_PUBLISHABLE_KEY", PUBLISHABLE);
+        if leaf == "signup" || leaf == "login" {
+            // They do not replace a key that came from elsewhere.
+            std::fs::remove_file(dl.config("credentials.toml")).expect("it is there");
         }
+        if example.contains("profile add") {
+            std::fs::remove_file(dl.config("config.toml")).expect("it is there");
+        }
+        for (name, content) in [
+            ("logo.png", "a picture"),
+            ("links.csv", "custom_id,web_url\nspring-1,https://example.com/\n"),
+            ("bitly.csv", "Link,Destination URL\nhttps://bit.ly/spring-1,https://example.com/\n"),
+            ("branch.csv", "url,$deeplink_path\nhttps://example.app.link/spring-1,sale/1\n"),
+            ("short-urls.json", r#"[{"shortCode": "spring-1", "longUrl": "https://example.com/"}]"#),
+            ("promo.json", r#"{"web_url": "https://example.com/"}"#),
+            ("ids.txt", "spring-1\nspring-2\n"),
+            ("fingerprint.txt", FINGERPRINT),
+            ("fingerprints.txt", &format!("{FINGERPRINT}\n{}\n", FINGERPRINT.replace("14:", "AA:"))),
+        ] {
+            dl.file(name, content);
+        }
+        for (name, content) in [
+            ("key.txt", deeplink_testing::dl::KEY),
+            ("shlink.key", "2c6d2ae3-7d1b-4a4e-9d0e-3f4a5b6c7d8e"),
+            ("session.txt", SESSION),
+            ("link.txt", TOKEN),
+            ("invitation.txt", &format!("{}/v1/auth/verify?token={TOKEN}\n", double.url)),
+            ("code.txt", "7GK2QX\n"),
+            ("source-url.txt", &format!("{}/in/{SECRET}\n", double.url)),
+            ("creds.txt", "skid_0123456789abcdef01234567\n"),
+        ] {
+            dl.secret_file(name, content);
+        }
+        if leaf.starts_with("webhooks ") {
+            signed_request(&dl);
+        }
+        // `events` follows; it would not end here.
+        let example = &example.replace(" --follow", "");
+        if leaf == "webhooks listen" {
+            // It runs until it is ended; `webhook_tools` sends it something.
+            let port = if example.contains("--stream") { "" } else { "--port 0" };
+            let ran = dl.run(&format!("{} {port} --timeout 300ms", example.trim_start_matches("dl ")));
+            assert!(ran.fails(12).contains("events arrived in time"), "{example}: {ran}");
+            continue;
+        }
+        if example.contains("--out-file s.txt") {
+            std::fs::remove_file(dl.dir().join("s.txt")).expect("it is there");
+        }
+        if leaf.starts_with("imports show") || leaf.starts_with("imports resume") {
+            // There is no run of that name; the line must only parse.
+            assert!(dl.run(example.trim_start_matches("dl ")).fails(2).contains("no import named "), "{example}");
+            continue;
+        }
+        if leaf == "login" && !example.contains("-stdin") && !example.contains("--with-key") {
+            // It prompts, and there is no terminal here; `sign_in` answers it on a terminal.
+            let ran = dl.run(example.trim_start_matches("dl "));
+            assert!(ran.fails(2).starts_with("error[needs_input]"), "{example}: {ran}");
+            continue;
+        }
+        let mut shell = std::process::Command::new("bash");
+        let known = dl.dir().join("bin");
+        std::fs::create_dir(&known).expect("a directory");
+        for (name, script) in [("docker", "cat >/dev/null"), ("man", "cat >/dev/null"), ("xdg-open", "exit 0")] {
+            let path = known.join(name);
+            std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).expect("a script");
+            deeplink_testing::dl::chmod(&path, 0o755);
+        }
+        // The example's own URL does not exist; everything else is as it would be typed.
+        let line =
+            example.replace("https://dl.example.com", &double.url).replace("https://staging.example.com", &double.url);
+        let line = line.replace("http://127.0.0.1:8080", &double.url);
+        let line = line.replace("https://go.example.com", &double.url);
+        let line = line.replace("http://localhost:3000", &format!("{}/v1/any", double.url));
+        let line = format!("set -o pipefail; mkdir -p ~/.local/share/bash-completion/completions ~/.zfunc; {line}");
+        shell.args(["-c", &line]).current_dir(dl.dir()).env_clear().envs(dl.variables());
+        let path = format!(
+            "{}:{}:/usr/bin:/bin",
+            known.display(),
+            std::path::Path::new(env!("CARGO_BIN_EXE_dl")).parent().expect("a directory").display()
+        );
+        shell.env("PATH", path).stdin(std::process::Stdio::piped());
+        let output =
+            shell.stdin(std::fs::File::open(dl.dir().join("key.txt")).expect("a file")).output().expect("bash");
+        assert!(
+            output.status.success(),
+            "{example}: {} {}",
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        );
     }
 }
 

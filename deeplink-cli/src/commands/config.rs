@@ -11,6 +11,7 @@ use crate::output::{self, Format};
 
 /// Show and change settings
 #[derive(Debug, Args)]
+#[command(after_help = help("", &["dl config get", "dl config set output json"]))]
 pub(crate) struct ConfigCommand {
     #[command(subcommand)]
     action: Action,

@@ -58,7 +58,7 @@ impl Help {
             out.line(&text)?;
             return out.flush();
         }
-        let mut command = Cli::command();
+        let mut command = crate::help::short(Cli::command());
         // Building fills in the full command line of each leaf command.
         command.build();
         let mut found = &mut command;

@@ -15,6 +15,7 @@ use crate::progress::counted;
 
 /// List and resume imports, and delete their journals
 #[derive(Debug, Args)]
+#[command(after_help = help("", &["dl imports list", "dl imports resume 20261120T0930"]))]
 pub(crate) struct Imports {
     #[command(subcommand)]
     action: Action,

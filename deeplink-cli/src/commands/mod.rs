@@ -3,8 +3,8 @@
 /// A noun with its commands, each of them a file with its flags and a `run`.
 macro_rules! commands {
     ($(#[$doc:meta])* $noun:ident { $($command:ident($args:ty),)+ }) => {
-        $(#[$doc])*
         #[derive(Debug, clap::Args)]
+        $(#[$doc])*
         pub(crate) struct $noun {
             #[command(subcommand)]
             action: Action,

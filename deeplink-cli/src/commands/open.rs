@@ -9,6 +9,7 @@ use crate::help::help;
 
 /// Open a page of the service in the browser
 #[derive(Debug, Args)]
+#[command(after_help = help("", &["dl open signin", "dl open signin --provider github --no-browser"]))]
 pub(crate) struct Open {
     #[command(subcommand)]
     page: Page,

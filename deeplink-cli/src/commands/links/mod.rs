@@ -35,6 +35,7 @@ use crate::given;
 
 commands! {
     /// Create, list, update, restore, explain, report on and import links
+    #[command(after_help = crate::help::help("", &["dl links create https://example.com/p/42", "dl links list --q \"spring sale\"", "dl links update spring-42 --web https://example.com/p/43", "dl links qr spring-42"]))]
     Links {
         Create(Box<create::Create>),
         List(list::List),
