@@ -6,6 +6,7 @@ mod cli;
 mod clipboard;
 mod clock;
 mod commands;
+mod complete;
 mod config;
 mod console;
 mod context;
@@ -59,6 +60,9 @@ fn main() {
 }
 
 fn run(args: &[OsString]) -> Exit {
+    if complete::answer(args) {
+        return Exit::Success;
+    }
     let early = Early::guess(args);
     let env = match Env::read() {
         Ok(env) => env,

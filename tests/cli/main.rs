@@ -7,6 +7,7 @@ mod accounts;
 mod api;
 mod apps;
 mod billing;
+mod completion;
 mod config;
 mod doctor;
 mod domains;
