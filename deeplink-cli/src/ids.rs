@@ -95,15 +95,18 @@ pub(crate) struct Tally<'a> {
     tried: usize,
     not_sent: bool,
     failed: Vec<(Exit, Item)>,
+    /// The hints that were given: once is enough.
+    hints: Vec<String>,
 }
 
 impl<'a> Tally<'a> {
     /// Starts a tally of these ids.
     pub(crate) fn new(ctx: &'a Context, ids: &[String]) -> Self {
-        Self { ctx, tried: ids.len(), not_sent: false, failed: Vec::new() }
+        Self { ctx, tried: ids.len(), not_sent: false, failed: Vec::new(), hints: Vec::new() }
     }
 
-    /// Records and reports a failure; anything more than the failure of one id ends the command.
+    /// Records a failure and reports it on one line, after which comes a hint that was not given before. Anything more than
+    /// the failure of one id ends the command.
     pub(crate) fn failed(&mut self, id: &str, stop: Stop) -> Outcome {
         match stop {
             Stop::NotSent => self.not_sent = true,
@@ -111,6 +114,15 @@ impl<'a> Tally<'a> {
                 self.failed.push((failure.exit, failure.as_item(id)));
                 if !self.ctx.out.format.is_json() {
                     failure.message = format!("{id}: {}", failure.message);
+                    if self.ctx.console.verbosity() == 0 {
+                        failure.request_id = None;
+                    }
+                    if let Some(hint) = failure.hint.take()
+                        && !self.hints.contains(&hint)
+                    {
+                        self.hints.push(hint.clone());
+                        failure.hint = Some(hint);
+                    }
                     self.ctx.console.failure(&failure);
                 }
             }

@@ -180,6 +180,10 @@ fn report(console: &Console, stop: Stop) -> Exit {
 /// The same error, with what `dl` calls a flag of other tools, and with what `--json` requires.
 fn with_tip(mut error: clap::Error) -> clap::Error {
     let tip = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::Strings(missing)) if missing.iter().any(|flag| flag == "--from <SERVICE>") => {
+            "SERVICE is bitly, dub, shlink, branch, firebase or, for any other, csv; for a file with this service's own columns, \
+             use 'dl links import FILE'"
+        }
         Some(ContextValue::String(flag)) if flag.starts_with("--json") => {
             "for JSON with all fields, use '-o json'; with some of them, '--json link_id,url'"
         }

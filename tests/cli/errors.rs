@@ -233,3 +233,28 @@ fn flags_of_other_tools_are_explained() {
     assert!(ran.fails(2).contains("\n  tip: to render results with a template, use '--render "), "{ran}");
     assert!(!ran.stderr.contains("-- --template"), "{ran}");
 }
+
+/// The services that an export may come from are named where one is missing.
+#[test]
+fn an_import_without_a_service_lists_the_services() {
+    let ran = Dl::new().run("import links.csv");
+    assert!(ran.fails(2).contains("--from <SERVICE>"), "{ran}");
+    assert!(ran.says("tip: SERVICE is bitly, dub, shlink, branch, firebase or, for any other, csv"), "{ran}");
+    assert!(Dl::new().run("import --from nothing links.csv").fails(2).contains("bitly, dub, shlink, branch"));
+}
+
+/// What was not found is looked for by its name.
+#[test]
+fn a_link_that_is_not_found_can_be_searched_for() {
+    let double = Double::new(|_| Answer::error(404, "not_found", "not found"));
+    let dl = Dl::at(&double.url);
+    for line in ["links get nope-1", "links update nope-1 --cta x", "links stats nope-1", "links qr nope-1 --out q.png"]
+    {
+        let ran = dl.run(line);
+        assert!(ran.fails(5).contains("error[not_found]: no link with ID nope-1 (HTTP 404)"), "{line}: {ran}");
+        assert!(ran.says("hint: dl links list --search nope-1 looks for it"), "{line}: {ran}");
+    }
+    let found = deeplink_testing::double::with_links(1);
+    assert_eq!(Dl::at(&found.url).run("links list --search link -o id").ok(), "link-0000\n");
+    assert_eq!(found.only().query("q"), Some("link"));
+}

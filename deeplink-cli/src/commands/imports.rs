@@ -121,7 +121,10 @@ fn find(dir: &Path, name: &str) -> Outcome<RunInfo> {
 }
 
 fn record(run: &RunInfo) -> String {
+    let counts = &run.counts;
     let state = match (run.finished, run.locked) {
+        (true, _) if counts.rejected > 0 && counts.rejected == counts.settled() => "rejected",
+        (true, _) if counts.rejected > 0 => "partly rejected",
         (true, _) => "finished",
         (false, true) => "running",
         (false, false) => "unfinished",
@@ -131,7 +134,8 @@ fn record(run: &RunInfo) -> String {
         ("file", run.plan.source.as_str().into()),
         ("state", state.into()),
         ("rows", run.plan.rows.into()),
-        ("done", run.counts.settled().into()),
+        ("done", counts.settled().into()),
+        ("rejected", counts.rejected.into()),
         ("origin", run.plan.origin.as_str().into()),
         ("started_at", run.started_at.to_string().into()),
     ])
