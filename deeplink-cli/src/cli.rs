@@ -4,11 +4,11 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{
     account::Account, affiliates::Affiliates, api::Api, apps::Apps, audit::Audit, billing::Billing,
-    completions::Completions, config::ConfigCommand, doctor::Doctor, domains::Domains, events::Events, help::Help,
-    import::Import, imports::Imports, keys::Keys, links::Links, login::Login, logout::Logout, man::Man, open::Open,
-    ping::Ping, pk::Pk, profile::ProfileCommand, qr_logos::QrLogos, sdk::Sdk, session::Session, signup::Signup,
-    sources::Sources, stats::Stats, tags::Tags, team::Team, token::Token, webhooks::Webhooks, wellknown::Wellknown,
-    whoami::Whoami,
+    completions::Completions, config::ConfigCommand, demo::Demo, doctor::Doctor, domains::Domains, events::Events,
+    help::Help, import::Import, imports::Imports, keys::Keys, links::Links, login::Login, logout::Logout, man::Man,
+    open::Open, ping::Ping, pk::Pk, profile::ProfileCommand, qr_logos::QrLogos, sdk::Sdk, session::Session,
+    signup::Signup, sources::Sources, stats::Stats, tags::Tags, team::Team, token::Token, webhooks::Webhooks,
+    wellknown::Wellknown, whoami::Whoami,
 };
 use crate::global::Global;
 use crate::help::help;
@@ -76,6 +76,7 @@ pub(crate) enum Command {
     Ping(Ping),
     Wellknown(Wellknown),
     Doctor(Doctor),
+    Demo(Demo),
     Api(Api),
     Completions(Completions),
     Man(Man),

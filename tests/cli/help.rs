@@ -170,6 +170,11 @@ fn every_example_works() {
                 "link_id": "spring-42", "granularity": "daily", "from": "2026-11-01T00:00:00.000Z", "to": "2026-11-02T00:00:00.000Z", "data": [],
             }),
         ),
+        (_, "/v1/links/dl-demo") => {
+            let mut link = deeplink_testing::double::link("dl-demo");
+            link["name"] = "Sample of dl demo".into();
+            Answer::json(200, &link)
+        }
         (_, path) if path.ends_with("/explain") => explanation(),
         (_, path) if path.ends_with("/history") => history(),
         (_, path) if path.ends_with("/qr.png") => qr_code(QrFormat::Png),

@@ -9,6 +9,7 @@ mod apps;
 mod billing;
 mod completion;
 mod config;
+mod demo;
 mod doctor;
 mod domains;
 mod dry_run;

@@ -28,6 +28,7 @@ const TOOLS: &[(&str, &str)] = &[
     ("config get", "local"),
     ("config path", "local"),
     ("config set", "local"),
+    ("demo", "create_link, and delete_link with --delete"),
     ("doctor", "several operations that other commands have"),
     ("events export", "pages of list_events, into a file"),
     ("help", "local"),

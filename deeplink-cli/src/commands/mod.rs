@@ -34,6 +34,7 @@ pub(crate) mod billing;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod conversion;
+pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod domains;
 pub(crate) mod events;
@@ -108,6 +109,7 @@ impl Command {
             Self::Webhooks(command) => command.run(ctx).await,
             Self::Wellknown(command) => command.run(ctx).await,
             Self::Doctor(command) => command.run(ctx).await,
+            Self::Demo(command) => command.run(ctx).await,
             Self::Login(command) => command.run(ctx).await,
             Self::Signup(command) => command.run(ctx).await,
             Self::Open(command) => command.run(ctx),

@@ -18,6 +18,8 @@ use deeplink_core::qr::QrFormat;
 use futures_util::{StreamExt, stream};
 use tokio::sync::Semaphore;
 
+pub(crate) use self::report::draw;
+
 use self::destination::Destination;
 use self::fetch::{Need, Order, Wanted};
 use self::look::{Look, one_of};
