@@ -20,6 +20,7 @@ use crate::api::{
     key_requests, lifecycle, link_history, link_list, links, oauth, publishable_keys, qr, qr_logos, sdk, secret_keys,
     sessions, signin, signup, sources, stripe, stripe_webhook, tags, timeseries, users, webhooks, whoami,
 };
+use crate::docs;
 use crate::error::ApiError;
 use crate::http::{missing, x402};
 use crate::metrics::RouteName;
@@ -129,7 +130,8 @@ pub(crate) fn description() -> OpenApi {
 pub(crate) fn router(app: Shared) -> Router {
     let (router, _) = table().split_for_parts();
     router
-        .merge(openapi::pages())
+        .merge(docs::routes())
+        .merge(health::files())
         .merge(pages::routes(&app))
         .route("/v1/links/{link_id}/qr.", axum::routing::get(qr::without_format))
         .route_layer(middleware::from_fn_with_state(Shared::clone(&app), x402::pay))

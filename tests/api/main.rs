@@ -17,6 +17,7 @@ mod countries;
 mod cursors;
 mod deletion;
 mod deliveries;
+mod docs;
 mod domains;
 mod errors;
 mod events;

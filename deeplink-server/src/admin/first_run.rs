@@ -145,7 +145,7 @@ Create a link:
   {url}
   curl -H 'Accept: application/json' {url}
 
-{expiry}API documentation: {base}/docs
+{expiry}Documentation: {base}/docs
 Data: {data}
 {mails}Press Ctrl-C to stop the server.
 

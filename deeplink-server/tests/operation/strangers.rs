@@ -97,10 +97,10 @@ fn read_heads(mut stream: &TcpStream, count: u32) {
 
 /// Public documents that are the same for all callers.
 const DOCUMENTS: [&str; 8] = [
-    "/docs/",
-    "/docs/swagger-ui-bundle.js",
-    "/docs/swagger-ui-standalone-preset.js",
-    "/docs/swagger-ui.css",
+    "/docs",
+    "/docs/moving-in",
+    "/docs/reference",
+    "/docs/reference/links",
     "/sdk/deeplink.js",
     "/sdk/deeplink.d.ts",
     "/openapi.json",
