@@ -85,7 +85,7 @@ async fn every_link_leads_somewhere() {
     for (path, html) in &pages {
         for url in values(html, "href").into_iter().chain(values(html, "src")).chain(values(html, "action")) {
             let (target, anchor) = url.split_once('#').unwrap_or((url, ""));
-            let target = if target.is_empty() { path } else { target };
+            let target = if target.is_empty() { path.as_str() } else { target };
             if let Some(ids) = anchors.get(target) {
                 assert!(anchor.is_empty() || ids.contains(anchor), "{path}: {url}");
             } else if target.starts_with('/') {

@@ -20,6 +20,11 @@ pub(super) struct Entry {
     folded: [String; 2],
 }
 
+/// Points of a word that is the entry's anchor, that is in its title, and that is in its text.
+const ANCHOR: usize = 20;
+const TITLE: usize = 5;
+const TEXT: usize = 1;
+
 impl Entry {
     pub(super) fn new(title: &str, page: &str, path: String, text: &str) -> Self {
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -30,9 +35,11 @@ impl Entry {
     /// How well the entry fits; `None` if a word is missing.
     fn score(&self, words: &[String]) -> Option<usize> {
         let [title, text] = &self.folded;
+        let anchor = self.path.split_once('#').map(|(_, anchor)| anchor);
         let score = |word: &String| match (title.contains(word), text.contains(word)) {
-            (true, _) => Some(5),
-            (false, true) => Some(1),
+            _ if anchor.is_some_and(|anchor| anchor == word) => Some(ANCHOR),
+            (true, _) => Some(TITLE),
+            (false, true) => Some(TEXT),
             (false, false) => None,
         };
         words.iter().map(score).sum()
@@ -103,6 +110,8 @@ mod tests {
         let entry = |title: &str, text: &str| Entry::new(title, "Guide", title.to_owned(), text);
         let entries =
             [entry("Keys", "A link and a domain."), entry("Domains", "A domain is yours."), entry("Links", "")];
+        let anchored = Entry::new("Adds", "Guide", "/docs/x#create".to_owned(), "");
+        assert_eq!(find(&[anchored], &words("create")).len(), 1);
         let paths = |query: &str| find(&entries, &words(query)).iter().map(|hit| hit.path).collect::<Vec<_>>();
         assert_eq!(paths("DOMAIN"), ["Domains", "Keys"]);
         assert_eq!(paths("domain link"), ["Keys"]);
