@@ -39,6 +39,7 @@ mod mail_allowances;
 mod mails;
 mod misses;
 mod model;
+mod monitoring;
 mod nodes;
 mod oauth;
 mod one_time_links;
