@@ -10,7 +10,7 @@ use deeplink_core::routes;
 
 use serde_json::Value;
 
-const CRATES: [&str; 4] = ["deeplink-core", "deeplink-server", "deeplink-client", "deeplink-cli"];
+const CRATES: [&str; 5] = ["deeplink-core", "deeplink-server", "deeplink-client", "deeplink-cli", "deeplink-mcp"];
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
