@@ -37,6 +37,7 @@ mod lists;
 mod logo;
 mod mail_allowances;
 mod mails;
+mod mcp;
 mod misses;
 mod model;
 mod monitoring;
