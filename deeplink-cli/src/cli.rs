@@ -6,7 +6,7 @@ use crate::commands::{
     account::Account, affiliates::Affiliates, api::Api, apps::Apps, audit::Audit, billing::Billing,
     completions::Completions, config::ConfigCommand, demo::Demo, doctor::Doctor, domains::Domains, events::Events,
     help::Help, import::Import, imports::Imports, keys::Keys, links::Links, login::Login, logout::Logout, man::Man,
-    open::Open, ping::Ping, pk::Pk, profile::ProfileCommand, qr_logos::QrLogos, sdk::Sdk, session::Session,
+    mcp::Mcp, open::Open, ping::Ping, pk::Pk, profile::ProfileCommand, qr_logos::QrLogos, sdk::Sdk, session::Session,
     signup::Signup, sources::Sources, stats::Stats, tags::Tags, team::Team, token::Token, webhooks::Webhooks,
     wellknown::Wellknown, whoami::Whoami,
 };
@@ -78,6 +78,7 @@ pub(crate) enum Command {
     Doctor(Doctor),
     Demo(Demo),
     Api(Api),
+    Mcp(Mcp),
     Completions(Completions),
     Man(Man),
     Help(Help),

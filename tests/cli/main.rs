@@ -30,6 +30,7 @@ mod keys;
 mod links;
 mod lists;
 mod login;
+mod mcp;
 mod moving;
 mod new_secrets;
 mod output;

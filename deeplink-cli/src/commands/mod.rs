@@ -46,6 +46,7 @@ pub(crate) mod links;
 pub(crate) mod login;
 pub(crate) mod logout;
 pub(crate) mod man;
+pub(crate) mod mcp;
 pub(crate) mod open;
 pub(crate) mod ping;
 pub(crate) mod pk;
@@ -127,6 +128,7 @@ impl Command {
             Self::Config(command) => command.run(ctx),
             Self::Ping(command) => command.run(ctx).await,
             Self::Api(command) => command.run(ctx).await,
+            Self::Mcp(command) => command.run(ctx).await,
             Self::Completions(command) => command.run(&ctx.out),
             Self::Man(command) => command.run(&ctx.out),
             Self::Help(command) => command.run(&ctx.out),
