@@ -58,6 +58,7 @@ guides! {
     }
     "Use the API" {
         "api" "Call the service from code, over HTTP or from Rust."
+        "mcp" "Give AI agents tools to manage links."
         "x402" "Accept or make per-request payments."
     }
     "Run the service" {
