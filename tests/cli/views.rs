@@ -18,7 +18,7 @@ fn yaml_has_the_values_of_the_json() {
     web_url: null
     metadata:
       "on": "yes"
-      "n": 1e400
+      "n": 1.0e+400
       at: "2026-11-20"
     tags:
       - a b
@@ -37,6 +37,7 @@ fn a_list_as_yaml_is_one_document() {
     assert!(all.ok().ends_with("/link-0149\nnext_cursor: null\n"), "{all}");
     assert_eq!(all.ok().matches("- link_id: ").count(), 150);
     assert!(dl.run("links list -o yaml").ok().ends_with("next_cursor: at-50\n"));
+    assert!(dl.run("api GET /v1/links -o yaml").ok().ends_with("next_cursor: at-50\n"));
     let none = Dl::at(&with_links(0).url);
     assert_eq!(none.run("links list -o yaml").ok(), "links: []\nnext_cursor: null\n");
     let two = dl.run("links get link-0000 link-0001 -o yaml --fields link_id");

@@ -57,6 +57,7 @@ impl<'a> Rows<'a> {
                     table.push(json);
                 }
             }
+            // `Wanted` makes JSON of YAML.
             Format::Json | Format::Yaml => self.push_json(&sheet.reduced(json))?,
             Format::Jsonl => out.json_line(&compact(&sheet.reduced(json)))?,
             Format::Csv => {
@@ -110,18 +111,19 @@ impl<'a> Rows<'a> {
             table.note_hidden()?;
         }
         if self.sheet.out.format == Format::Json {
-            let cursor = serde_json::to_string(&next_cursor).unwrap_or_default();
-            self.finish_json(&cursor)?;
+            self.finish_json(next_cursor)?;
         }
         self.sheet.out.flush()
     }
 
-    fn finish_json(&mut self, cursor: &str) -> Outcome {
+    fn finish_json(&mut self, next_cursor: Option<&str>) -> Outcome {
         let out = self.sheet.out;
+        let cursor = serde_json::to_string(&next_cursor).unwrap_or_default();
         if let Some(whole) = self.whole.take() {
-            return out.json(&(whole + &closing(self.envelope, cursor)));
+            return out.json(&(whole + &closing(self.envelope, &cursor)));
         }
         if out.is_yaml() {
+            let cursor = next_cursor.map_or_else(|| "null".to_owned(), yaml::string);
             return out.yaml(&match (self.envelope, self.count) {
                 (Some(name), 0) => format!("{name}: []\nnext_cursor: {cursor}\n"),
                 (Some(_), _) => format!("next_cursor: {cursor}\n"),
@@ -134,7 +136,7 @@ impl<'a> Rows<'a> {
             (Some(_), true, true) => format!("\n  ],\n  \"next_cursor\": {cursor}\n}}\n"),
             (Some(_), true, false) => format!("],\n  \"next_cursor\": {cursor}\n}}\n"),
             (None, _, true) => "\n]\n".to_owned(),
-            _ => closing(self.envelope, cursor) + "\n",
+            _ => closing(self.envelope, &cursor) + "\n",
         };
         out.raw(text.as_bytes())
     }
