@@ -93,7 +93,7 @@ impl Context {
             (None, None) => RETRIES,
         };
         console.set_json(wanted.json_errors);
-        let out = Out::new(wanted, color).spreadsheet_safe(global.spreadsheet_safe);
+        let out = Out::new(wanted, color).spreadsheet_safe(global.spreadsheet_safe).messages_to(Arc::clone(&console));
         Ok(Self {
             global,
             env,

@@ -112,7 +112,7 @@ impl<'a> Tally<'a> {
             Stop::NotSent => self.not_sent = true,
             Stop::Failed(mut failure) => {
                 self.failed.push((failure.exit, failure.as_item(id)));
-                if !self.ctx.out.format.is_json() {
+                if !self.ctx.out.json_errors {
                     failure.message = format!("{id}: {}", failure.message);
                     if self.ctx.console.verbosity() == 0 {
                         failure.request_id = None;
@@ -144,11 +144,8 @@ impl<'a> Tally<'a> {
         let left = tried.saturating_sub(good + bad);
         let message = format!("{}; {good} of {tried} {done}, {bad} failed, {left} not tried", why.message);
         let exit = if alike { why.exit } else { Exit::Partial };
-        let items = if self.ctx.out.format.is_json() {
-            self.failed.into_iter().map(|(_, item)| item).collect()
-        } else {
-            Vec::new()
-        };
+        let items =
+            if self.ctx.out.json_errors { self.failed.into_iter().map(|(_, item)| item).collect() } else { Vec::new() };
         Failure { exit, message, items, ..why }
     }
 
@@ -165,7 +162,7 @@ impl<'a> Tally<'a> {
         let Some((first, _)) = self.failed.first() else { return Ok(()) };
         let alike = self.failed.len() == self.tried && self.failed.iter().all(|(exit, _)| exit == first);
         let exit = if alike { *first } else { Exit::Partial };
-        if !self.ctx.out.format.is_json() {
+        if !self.ctx.out.json_errors {
             let what = format!("{} of {} failed", self.failed.len(), self.tried);
             return Err(Failure::new(exit, what).into());
         }

@@ -239,7 +239,7 @@ fn flags_of_other_tools_are_explained() {
 fn an_import_without_a_service_lists_the_services() {
     let ran = Dl::new().run("import links.csv");
     assert!(ran.fails(2).contains("--from <SERVICE>"), "{ran}");
-    assert!(ran.says("tip: SERVICE is bitly, dub, shlink, branch, firebase or, for any other, csv"), "{ran}");
+    assert!(ran.says("tip: SERVICE is one of bitly, dub, shlink, branch, firebase, csv; csv is for any"), "{ran}");
     assert!(Dl::new().run("import --from nothing links.csv").fails(2).contains("bitly, dub, shlink, branch"));
 }
 

@@ -1,11 +1,15 @@
 //! `--jq`: a program of the jq language for every JSON document that is printed.
 
+use std::cell::RefCell;
+use std::iter;
+
 use jaq_core::compile::Undefined;
 use jaq_core::data::JustLut;
 use jaq_core::load::{self, Arena, File, Loader};
 use jaq_core::{Compiler, Ctx, Filter, Vars, native};
-use jaq_json::{Val, read};
+use jaq_json::{Num, Val, read};
 
+use super::runs::End;
 use crate::error::{Failure, Outcome, Stop};
 use crate::escape;
 use crate::exit::Exit;
@@ -18,6 +22,17 @@ pub(super) enum Output {
     Text(String),
     /// Any other value.
     Json(String),
+    /// A message for stderr.
+    Message(String),
+}
+
+thread_local! {
+    /// What `debug`, `stderr` and `halt_error` have to say: the functions of a program have no other state.
+    static MESSAGES: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+}
+
+fn say(message: String) {
+    MESSAGES.with_borrow_mut(|messages| messages.push(message));
 }
 
 /// A program that was read.
@@ -29,64 +44,112 @@ impl Program {
         let definitions = jaq_core::defs().chain(jaq_std::defs()).chain(jaq_json::defs());
         let functions = jaq_core::funs::<Data>().chain(jaq_std::funs()).chain(jaq_json::funs());
         // The environment may hold a key, which dl does not print: `env` is null.
-        let functions = functions.filter(|(name, ..)| *name != "env");
-        let functions = functions.chain([native::run(("env", native::v(0), |_| native::bome(Ok(Val::default()))))]);
+        let functions = functions.filter(|(name, ..)| !["env", "debug_empty", "stderr_empty"].contains(name));
+        let functions = functions.chain([
+            native::run::<Data>(("env", native::v(0), |_| native::bome(Ok(Val::default())))),
+            native::run::<Data>(("debug_empty", native::v(0), |(_, value)| {
+                say(format!("[\"DEBUG:\",{}]", json_of(&value)));
+                Box::new(iter::empty())
+            })),
+            native::run::<Data>(("stderr_empty", native::v(0), |(_, value)| {
+                say(match value {
+                    Val::TStr(text) => String::from_utf8_lossy(&text).into_owned(),
+                    value => json_of(&value),
+                });
+                Box::new(iter::empty())
+            })),
+        ]);
         let arena = Arena::default();
         let modules = Loader::new(definitions)
             .load(&arena, File { code, path: () })
-            .map_err(|errors| misread(code, errors.into_iter().next().map(|(_, error)| error)))?;
+            .map_err(|errors| parse_error(code, errors.into_iter().next().map(|(_, error)| error)))?;
         let compiled = Compiler::default().with_funs(functions).compile(modules);
         let filter =
             compiled.map_err(|errors| match errors.into_iter().flat_map(|(_, undefined)| undefined).next() {
                 Some((name, Undefined::Filter(arity))) => {
-                    wrong(code, Some(name), &format!("{name}/{arity} is not defined"))
+                    at_part(code, Some(name), &format!("{name}/{arity} is not defined"))
                 }
-                Some((name, what)) => wrong(code, Some(name), &format!("{} {name} is not defined", what.as_str())),
-                None => wrong(code, None, "not a jq program"),
+                Some((name, what)) => at_part(code, Some(name), &format!("{} {name} is not defined", what.as_str())),
+                None => at_part(code, None, "not a jq program"),
             })?;
         Ok(Self(filter))
     }
 
     /// Runs the program on a JSON document.
-    pub(super) fn run(&self, json: &str, mut print: impl FnMut(Output) -> Outcome) -> Outcome {
-        let failed = |why: String| Stop::from(Failure::new(Exit::Failure, format!("--jq: {}", escape::one_line(&why))));
-        let input = read::parse_single(json.as_bytes()).map_err(|error| failed(error.to_string()))?;
+    pub(super) fn run(&self, json: &str, mut print: impl FnMut(Output) -> Outcome) -> Outcome<End> {
+        let failed = |why: &str| Stop::from(Failure::new(Exit::Failure, format!("--jq: {}", escape::one_line(why))));
+        let input = read::parse_single(json.as_bytes()).map_err(|error| failed(&error.to_string()))?;
         let context = Ctx::<Data>::new(&self.0.lut, Vars::new([]));
-        for value in self.0.id.run((context, input)) {
-            match value {
-                Ok(Val::TStr(text)) => print(Output::Text(String::from_utf8_lossy(&text).into_owned()))?,
-                Ok(value) => print(Output::Json(value.to_string()))?,
-                Err(exception) => match exception.get_err().map_err(jaq_core::Exn::get_halt) {
-                    Ok(error) => return Err(failed(error.to_string())),
-                    // `halt`: no more output is wanted.
-                    Err(Ok(0)) => return Err(Stop::ClosedPipe),
-                    Err(Ok(code)) => return Err(failed(format!("the program halted with {code}"))),
-                    Err(Err(_)) => break,
-                },
+        let mut results = self.0.id.run((context, input));
+        loop {
+            let result = results
+                .next()
+                .map(|result| result.map_err(|exception| exception.get_err().map_err(jaq_core::Exn::get_halt)));
+            let mut messages = MESSAGES.take();
+            // `halt_error` says why before it halts.
+            let last = match &result {
+                Some(Err(Err(Ok(code)))) if *code != 0 => messages.pop(),
+                _ => None,
+            };
+            messages.into_iter().try_for_each(|message| print(Output::Message(message)))?;
+            match result {
+                Some(Ok(Val::TStr(text))) => print(Output::Text(String::from_utf8_lossy(&text).into_owned()))?,
+                Some(Ok(value)) => print(Output::Json(json_of(&value)))?,
+                Some(Err(Ok(error))) => return Err(failed(&error.to_string())),
+                Some(Err(Err(Ok(0)))) => return Ok(End::Halted),
+                Some(Err(Err(Ok(code)))) => {
+                    let why = last.unwrap_or_else(|| format!("the program halted with {code}"));
+                    return Err(failed(why.trim_end()));
+                }
+                Some(Err(Err(Err(_)))) | None => return Ok(End::Done),
             }
         }
-        Ok(())
     }
 }
 
-/// The failure of a text that is not a program.
-fn misread(code: &str, error: Option<load::Error<&str>>) -> Failure {
+/// A value as JSON. What JSON does not have is null, if it is a number, or else a string.
+fn json_of(value: &Val) -> String {
+    let written = value.to_string();
+    if serde_json::from_str::<serde::de::IgnoredAny>(&written).is_ok() {
+        return written;
+    }
+    let quoted = |text: &str| serde_json::to_string(text).unwrap_or_default();
+    match value {
+        Val::Num(Num::Float(_)) => "null".to_owned(),
+        Val::TStr(bytes) | Val::BStr(bytes) => quoted(&String::from_utf8_lossy(bytes)),
+        Val::Arr(items) => format!("[{}]", items.iter().map(json_of).collect::<Vec<_>>().join(",")),
+        Val::Obj(members) => {
+            let member = |(name, value): (&Val, &Val)| {
+                let name = match name {
+                    Val::TStr(bytes) => quoted(&String::from_utf8_lossy(bytes)),
+                    other => quoted(&other.to_string()),
+                };
+                format!("{name}:{}", json_of(value))
+            };
+            format!("{{{}}}", members.iter().map(member).collect::<Vec<_>>().join(","))
+        }
+        _ => quoted(&written),
+    }
+}
+
+/// The failure for a parse error.
+fn parse_error(code: &str, error: Option<load::Error<&str>>) -> Failure {
     match error {
         Some(load::Error::Lex(faults)) => match faults.into_iter().next() {
-            Some((expected, at)) => wrong(code, Some(at), &format!("expected {}", expected.as_str())),
-            None => wrong(code, None, "not a jq program"),
+            Some((expected, at)) => at_part(code, Some(at), &format!("expected {}", expected.as_str())),
+            None => at_part(code, None, "not a jq program"),
         },
         Some(load::Error::Parse(faults)) => match faults.into_iter().next() {
-            Some((expected, at)) => wrong(code, Some(at), &format!("expected {}", expected.as_str())),
-            None => wrong(code, None, "not a jq program"),
+            Some((expected, at)) => at_part(code, Some(at), &format!("expected {}", expected.as_str())),
+            None => at_part(code, None, "not a jq program"),
         },
-        Some(load::Error::Io(_)) => wrong(code, None, "modules cannot be imported"),
-        None => wrong(code, None, "not a jq program"),
+        Some(load::Error::Io(_)) => at_part(code, None, "modules cannot be imported"),
+        None => at_part(code, None, "not a jq program"),
     }
 }
 
-/// A failure at a part of the program.
-fn wrong(code: &str, at: Option<&str>, what: &str) -> Failure {
+/// The failure for an error at a part of the program.
+fn at_part(code: &str, at: Option<&str>, what: &str) -> Failure {
     let offset = at.and_then(|at| at.as_ptr().addr().checked_sub(code.as_ptr().addr()));
     let failure = match offset.and_then(|offset| code.get(..offset)) {
         Some(before) if before.len() == code.len() => {
@@ -112,6 +175,7 @@ mod tests {
             lines.push(match result {
                 Output::Text(text) => text,
                 Output::Json(json) => format!("json {json}"),
+                Output::Message(message) => format!("message {message}"),
             });
             Ok(())
         };
@@ -152,6 +216,21 @@ mod tests {
         let Err(Stop::Failed(failure)) = program.run(r#"{"url":"x"}"#, |_| Ok(())) else { panic!("it ran") };
         assert!(failure.exit == Exit::Failure && failure.message.starts_with("--jq: "), "{}", failure.message);
         let halted = Program::read("halt").unwrap_or_else(|stop| panic!("{stop:?}")).run("{}", |_| Ok(()));
-        assert!(matches!(halted, Err(Stop::ClosedPipe)));
+        assert!(matches!(halted, Ok(End::Halted)));
+    }
+
+    #[test]
+    fn messages_are_for_stderr() {
+        assert_eq!(results("debug", "1"), ["message [\"DEBUG:\",1]", "json 1"]);
+        assert_eq!(results("stderr | empty", "\"a\""), ["message a"]);
+        let program = Program::read("\"gone\\n\" | halt_error").unwrap_or_else(|stop| panic!("{stop:?}"));
+        let Err(Stop::Failed(failure)) = program.run("{}", |_| panic!("it only fails")) else { panic!("it ran") };
+        assert_eq!(failure.message, "--jq: gone");
+    }
+
+    #[test]
+    fn every_result_is_json() {
+        assert_eq!(results("nan, infinite, [-infinite, 1]", "0"), ["json null", "json null", "json [null,1]"]);
+        assert_eq!(results("{a: nan, b: (\"x\" | tobytes)}", "0"), [r#"json {"a":null,"b":"x"}"#]);
     }
 }

@@ -11,6 +11,7 @@ mod people;
 mod record;
 mod reports;
 mod rows;
+mod runs;
 mod table;
 mod template;
 mod view;
@@ -19,6 +20,8 @@ mod yaml;
 
 use std::cell::{Cell, RefCell};
 use std::io::{self, IsTerminal, Write};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use clap::ValueEnum;
 use deeplink_core::formula;
@@ -34,6 +37,9 @@ pub(crate) use rows::Rows;
 pub(crate) use view::{View, Wanted};
 pub(crate) use webhooks::*;
 
+use runs::{End, Runs};
+
+use crate::console::Console;
 use crate::error::{Failure, Outcome, Stop};
 use crate::escape;
 use crate::exit::Exit;
@@ -59,7 +65,7 @@ pub(crate) enum Format {
 }
 
 impl Format {
-    /// Whether errors are JSON too.
+    /// Whether it is JSON, as which YAML counts.
     pub(crate) const fn is_json(self) -> bool {
         // JSON is YAML too.
         matches!(self, Self::Json | Self::Jsonl | Self::Yaml)
@@ -83,9 +89,16 @@ pub(crate) struct Out {
     pub(crate) format: Format,
     pub(crate) terminal: bool,
     pub(crate) color: bool,
+    /// Whether errors are JSON.
+    pub(crate) json_errors: bool,
     fields: Option<Vec<String>>,
+    /// The flag that named the fields.
+    fields_flag: &'static str,
     spreadsheet_safe: bool,
     view: View,
+    runs: Runs,
+    /// Where a program's messages go.
+    console: Option<Arc<Console>>,
     /// Whether a YAML document was written, from which the next is separated.
     begun: Cell<bool>,
     to: RefCell<io::BufWriter<io::Stdout>>,
@@ -94,11 +107,41 @@ pub(crate) struct Out {
 impl Out {
     /// Writes to this process's stdout.
     pub(crate) fn new(wanted: Wanted, color: bool) -> Self {
-        let Wanted { format, view, fields, .. } = wanted;
+        let Wanted { format, view, fields, fields_flag, json_errors } = wanted;
         let stdout = io::stdout();
         let terminal = stdout.is_terminal();
         let to = RefCell::new(io::BufWriter::with_capacity(1 << 16, stdout));
-        Self { format, terminal, color, fields, spreadsheet_safe: false, view, begun: Cell::new(false), to }
+        let (runs, begun) = (Runs::default(), Cell::new(false));
+        Self {
+            format,
+            terminal,
+            color,
+            json_errors,
+            fields,
+            fields_flag,
+            spreadsheet_safe: false,
+            view,
+            runs,
+            console: None,
+            begun,
+            to,
+        }
+    }
+
+    /// Sends the messages of programs there.
+    pub(crate) fn messages_to(mut self, console: Arc<Console>) -> Self {
+        self.console = Some(console);
+        self
+    }
+
+    /// To be set when a request has changed something: a program or a template that fails then does not end the command.
+    pub(crate) fn changed(&self) -> Arc<AtomicBool> {
+        self.runs.changed()
+    }
+
+    /// The failure of a program or a template that is to be reported at the end.
+    pub(crate) fn late(&self) -> Outcome {
+        self.runs.late().map_or(Ok(()), |failure| Err(Stop::Failed(failure)))
     }
 
     /// Whether JSON goes through a program or a template.
@@ -116,10 +159,10 @@ impl Out {
         matches!(self.view, View::Yaml)
     }
 
-    /// Refuses `--jq` and `--render` for a command that writes its own files; `instead` is what reads JSON.
-    pub(crate) fn refuse_filter(&self, instead: &str) -> Outcome {
+    /// Refuses `--jq` and `--render` for a command that prints something else than JSON; `hint` is what to do instead.
+    pub(crate) fn refuse_filter(&self, what: &str, hint: &str) -> Outcome {
         if self.is_filtered() {
-            return Err(Failure::usage("--jq and --render do not apply to exports").hint(instead).into());
+            return Err(Failure::usage(format!("--jq and --render do not apply to {what}")).hint(hint).into());
         }
         Ok(())
     }
@@ -136,8 +179,13 @@ impl Out {
         let known = || noun.fields.iter().map(|field| field.name).collect::<Vec<_>>().join(", ");
         let find = |name: &String| {
             noun.field(name).ok_or_else(|| {
-                let what = format!("--fields: unknown field \"{}\"", escape::visible(name));
-                Stop::from(Failure::usage(what).hint(format!("available fields: {}", known())))
+                let what = format!("{}: unknown field \"{}\"", self.fields_flag, escape::visible(name));
+                // `--json` of other tools takes no value, so that what follows it may be meant for the command.
+                let all = match self.fields_flag {
+                    "--json" if names.len() == 1 => format!("; for all fields, use -o json {}", escape::visible(name)),
+                    _ => String::new(),
+                };
+                Stop::from(Failure::usage(what).hint(format!("available fields: {}{all}", known())))
             })
         };
         Ok(Sheet { out: self, noun, fields: Some(names.iter().map(find).collect::<Outcome<_>>()?) })
@@ -181,11 +229,21 @@ impl Out {
                 self.yaml_begins()?;
                 self.yaml(&yaml::document(shallow(json)?))
             }
-            View::Jq(program) => program.run(shallow(json)?, |result| match result {
-                jq::Output::Text(text) => self.line(&text),
-                jq::Output::Json(json) => self.plain_json(&json),
-            }),
-            View::Template(template) => self.text(&template.render(json)?),
+            View::Jq(program) => {
+                let print = |result| match result {
+                    jq::Output::Text(text) => self.line(&text),
+                    jq::Output::Json(json) => self.plain_json(&json),
+                    jq::Output::Message(message) => {
+                        self.console.iter().for_each(|console| console.fault(&message));
+                        Ok(())
+                    }
+                };
+                self.runs.run(|| program.run(shallow(json)?, print), || self.plain_json(json))
+            }
+            View::Template(template) => {
+                let render = || self.text(&template.render(shallow(json)?)?).map(|()| End::Done);
+                self.runs.run(render, || self.plain_json(json))
+            }
         }
     }
 

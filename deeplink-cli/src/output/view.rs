@@ -1,5 +1,5 @@
-//! What becomes of the JSON that a command prints: it is printed as it is, as YAML, or goes through a program or a template.
-//! The flags that say so are resolved here, before any request.
+//! The output view: a command's JSON is printed as it is, as YAML, or through a jq program or a template. The flags that
+//! choose it are resolved here, before any request.
 
 use super::Format;
 use super::jq::Program;
@@ -7,7 +7,7 @@ use super::template::Template;
 use crate::error::{Failure, Outcome};
 use crate::global::Global;
 
-/// What becomes of JSON.
+/// The output view.
 pub(crate) enum View {
     /// It is printed as it is.
     Json,
@@ -25,6 +25,8 @@ pub(crate) struct Wanted {
     pub(crate) format: Format,
     pub(crate) view: View,
     pub(crate) fields: Option<Vec<String>>,
+    /// The flag that named the fields.
+    pub(crate) fields_flag: &'static str,
     /// Whether errors are JSON.
     pub(crate) json_errors: bool,
 }
@@ -32,7 +34,7 @@ pub(crate) struct Wanted {
 impl Wanted {
     /// Tables, for commands without settings.
     pub(crate) const fn plain() -> Self {
-        Self { format: Format::Table, view: View::Json, fields: None, json_errors: false }
+        Self { format: Format::Table, view: View::Json, fields: None, fields_flag: "--fields", json_errors: false }
     }
 
     /// Reads the flags; `default` is the format without any of them.
@@ -48,6 +50,7 @@ impl Wanted {
             }
         }
         let fields = global.json_fields.clone().or_else(|| global.fields.clone());
+        let fields_flag = if global.json_fields.is_some() { "--json" } else { "--fields" };
         let view = match (&global.jq, &global.render) {
             (Some(_), Some(_)) => {
                 return Err(conflict("--jq", "--render", "jq can build text too: --jq '\"\\(.url)\"'"));
@@ -60,7 +63,7 @@ impl Wanted {
                     Format::Yaml => (View::Yaml, Format::Json),
                     other => (View::Json, other),
                 };
-                return Ok(Self { format: written, view, fields, json_errors: format.is_json() });
+                return Ok(Self { format: written, view, fields, fields_flag, json_errors: format.is_json() });
             }
         };
         if let Some(other) = output.filter(|format| !matches!(format, Format::Json | Format::Jsonl)) {
@@ -70,7 +73,7 @@ impl Wanted {
             return Err(conflict(flag, &format!("-o {}", other.name()), &hint));
         }
         let format = if whole { Format::Json } else { Format::Jsonl };
-        Ok(Self { format, view, fields, json_errors: output.is_some() })
+        Ok(Self { format, view, fields, fields_flag, json_errors: global.format().is_some() })
     }
 }
 

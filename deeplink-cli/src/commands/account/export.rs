@@ -28,7 +28,7 @@ pub(crate) struct Export {
 
 impl Export {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
-        ctx.out.refuse_filter("the file is JSONL, which jq reads: jq .type account.jsonl")?;
+        ctx.out.refuse_filter("exports", "the file is JSONL, which jq reads: jq .type account.jsonl")?;
         if ctx.global.format().is_some_and(|format| format != Format::Jsonl) {
             return Err(Failure::usage("account exports are always JSONL").hint("use -o jsonl, or omit -o").into());
         }
