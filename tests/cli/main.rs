@@ -20,6 +20,7 @@ mod exit_codes;
 mod explained;
 mod export;
 mod files;
+mod filters;
 mod funnel;
 mod guides;
 mod help;

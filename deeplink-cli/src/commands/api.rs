@@ -201,6 +201,10 @@ fn print_body(ctx: &Context, reply: &RawReply) -> Outcome {
     let json = reply.headers.get("content-type").is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
     // What was refused has another form than what was asked for.
     let is_viewed = ctx.out.is_viewed() && json && reply.status.is_success();
+    if ctx.out.is_filtered() && !json && reply.status.is_success() && !reply.body.is_empty() {
+        let what = "--jq and --render read JSON, and the response is not JSON";
+        return Err(Failure::new(Exit::Failure, what).hint("omit them to print the response").into());
+    }
     if !ctx.out.terminal && !is_viewed {
         return ctx.out.raw(&reply.body);
     }

@@ -43,6 +43,7 @@ enum Provider {
 
 impl Open {
     pub(crate) fn run(self, ctx: &Context) -> Outcome {
+        ctx.out.refuse_filter("a URL that is printed as text", "omit them")?;
         let Page::Signin(signin) = self.page;
         let base = ctx.base_url()?;
         let path = match signin.provider {
