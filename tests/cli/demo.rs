@@ -81,3 +81,52 @@ fn a_link_of_the_account_is_left_alone() {
     }
     assert!(theirs.requests().iter().all(|request| request.method != "DELETE"));
 }
+
+/// The ID of an expired sample stays in use, and so does that of a disabled one: both are made to work again.
+#[test]
+fn a_sample_that_no_longer_works_is_renewed() {
+    for (status, enabled) in [("expired", true), ("disabled", false)] {
+        let double = Double::new(move |request| {
+            let mut sample = link("dl-demo");
+            sample["name"] = "Sample of dl demo".into();
+            match request.line().as_str() {
+                "POST /v1/links" => return Answer::error(409, "link_id_taken", "the id is in use"),
+                "GET /v1/links/dl-demo" => {
+                    sample["status"] = status.into();
+                    sample["enabled"] = enabled.into();
+                }
+                _ => {}
+            }
+            Answer::json(200, &sample)
+        });
+        let ran = Dl::at(&double.url).run("demo -o json");
+        assert_eq!(ran.json(), {
+            let mut sample = link("dl-demo");
+            sample["name"] = "Sample of dl demo".into();
+            sample
+        });
+        assert!(ran.says(&format!("was {status}; it works again")), "{ran}");
+        let sent = double.requests().pop().expect("a request").json();
+        assert!(sent["expires_at"].as_str().is_some_and(|end| end > "2026"), "{sent}");
+        assert_eq!(sent.get("enabled").is_some(), !enabled, "{sent}");
+    }
+}
+
+/// Only of a link that does not exist may be said that `dl demo` creates it.
+#[test]
+fn other_failures_keep_their_hints() {
+    let refused = Double::new(|_| Answer::error(401, "unauthorized", "the key is not valid"));
+    let ran = Dl::at(&refused.url).run("demo --delete");
+    assert!(!ran.fails(4).contains("dl demo creates it"), "{ran}");
+}
+
+#[test]
+fn what_to_try_is_in_columns() {
+    let ran = Dl::at(&service(None).url).run("demo");
+    let columns = ran.stderr.lines().filter(|line| line.starts_with("  dl ")).map(|line| {
+        let (command, rest) = line[2..].split_once("  ").expect("a column");
+        2 + command.len() + 2 + rest.len() - rest.trim_start().len()
+    });
+    let columns: Vec<usize> = columns.collect();
+    assert!(columns.len() == 6 && columns.iter().all(|column| *column == columns[0]), "{ran}");
+}

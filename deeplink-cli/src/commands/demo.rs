@@ -1,19 +1,20 @@
 //! `dl demo`: a sample link with every kind of content, to look at and to scan.
 
 use clap::Args;
-use deeplink_client::Client;
+use deeplink_client::{Client, LinkDetail, LinkStatus};
 use deeplink_core::error::ErrorCode;
-use deeplink_core::link::CreateLink;
+use deeplink_core::link::{CreateLink, UpdateLink};
+use deeplink_core::patch::Patch;
 use serde_json::json;
 
 use crate::clock;
 use crate::commands::links::qr;
 use crate::context::Context;
-use crate::error::{Failure, Outcome};
+use crate::error::{Failure, Outcome, Stop};
 use crate::exit::Exit;
 use crate::help::help;
 use crate::ids;
-use crate::output::{self, Format, Record};
+use crate::output::{self, Format};
 
 /// The sample's ID.
 const ID: &str = "dl-demo";
@@ -26,7 +27,8 @@ const LIFETIME_MILLIS: i64 = 7 * 24 * 60 * 60 * 1000;
 #[derive(Debug, Args)]
 #[command(after_help = help(
     "The sample has destinations for iOS, Android and the web (Wikipedia's apps and site), a preview, context for AI agents, \
-     metadata, a tag and a name. Its ID is dl-demo, and it expires after 7 days. --dry-run shows it without creating it.",
+     metadata, a tag and a name. Its ID is dl-demo, and it expires after 7 days; then dl demo \
+     renews it. --dry-run shows it without creating it.",
     &["dl demo", "dl demo --dry-run", "dl demo --delete"]
 ))]
 pub(crate) struct Demo {
@@ -77,41 +79,57 @@ async fn create(ctx: &Context, client: &Client) -> Outcome {
         Err(error) if error.code() == Some(&ErrorCode::LinkIdTaken) => {
             let there = client.links().get(ID).full().await.map_err(|error| ctx.stop(&error).naming_link(ID))?;
             require_sample(there.value.name.as_deref())?;
-            ctx.console.note(&format!("the sample link {ID} exists already"));
-            (there.value.url, there.raw)
+            if there.value.status == LinkStatus::Active {
+                ctx.console.note(&format!("the sample link {ID} exists already"));
+                (there.value.url, there.raw)
+            } else {
+                renew(ctx, client, &there.value).await?
+            }
         }
         Err(error) => return Err(ctx.stop(&error)),
     };
     if ctx.out.terminal && ctx.out.format == Format::Table && sheet.fields.is_none() {
         qr::draw(ctx, false, ID, &url)?;
     } else {
-        // Of a link that was there before, only what a create returns.
-        let raw = String::from_utf8_lossy(&raw);
-        let record = Record::read(&raw).unwrap_or_default();
-        let known = ["link_id", "url", "expires_at"].map(|name| {
-            let value = record.get(name).map_or("null", |value| value.get());
-            format!("\"{name}\":{value}")
-        });
-        sheet.created(&format!("{{{}}}", known.join(",")))?;
+        sheet.created(&String::from_utf8_lossy(&raw))?;
     }
     ctx.console.say(&format!(
         "\nTry next:\n  \
-         dl links explain {ID}                 what each kind of visitor gets\n  \
-         dl links resolve {ID} --as ios        where a visit from an iPhone leads\n  \
+         dl links explain {ID}                what each kind of visitor gets\n  \
+         dl links resolve {ID} --as ios       where a visit from an iPhone leads\n  \
          dl links qr {ID} --out {ID}.svg   the QR code for print\n  \
-         dl links update {ID} --web URL        a change, which works at once\n  \
-         dl stats {ID} --from 1d               its clicks, once you have scanned the code\n  \
+         dl links update {ID} --web URL       a change, which works at once\n  \
+         dl stats {ID} --from 1d              its clicks, once you have scanned the code\n  \
          dl demo --delete                        delete the sample"
     ));
     Ok(())
 }
 
+/// Makes an expired or disabled sample work again.
+async fn renew(ctx: &Context, client: &Client, there: &LinkDetail) -> Outcome<(String, bytes::Bytes)> {
+    let mut update = UpdateLink::new();
+    update.expires_at = Patch::Set(clock::now().plus_millis(LIFETIME_MILLIS).to_string());
+    if !there.enabled {
+        update.enabled = Patch::Set(true);
+    }
+    let renewed = client.links().update(ID, &update).full().await;
+    let renewed = renewed.map_err(|error| ctx.stop(&error).naming_link(ID))?;
+    if renewed.value.status == LinkStatus::Active {
+        ctx.console.note(&format!("the sample link {ID} was {}; it works again", there.status.as_str()));
+    } else {
+        let status = renewed.value.status.as_str();
+        ctx.console.warn(&format!("the sample link {ID} is {status}; for details: dl links explain {ID}"));
+    }
+    Ok((renewed.value.url, renewed.raw))
+}
+
 async fn delete(ctx: &Context, client: &Client) -> Outcome {
     if !ctx.global.dry_run {
-        let there =
-            client.links().get(ID).await.map_err(|error| {
-                ctx.stop(&error).naming(&format!("link with ID {ID}")).hinting("dl demo creates it")
-            })?;
+        let there = client.links().get(ID).await.map_err(|error| {
+            let stop = ctx.stop(&error).naming(&format!("link with ID {ID}"));
+            let is_missing = matches!(&stop, Stop::Failed(failure) if failure.exit == Exit::NotFound);
+            if is_missing { stop.hinting("dl demo creates it") } else { stop }
+        })?;
         require_sample(there.name.as_deref())?;
     }
     let ids = [ID.to_owned()];
