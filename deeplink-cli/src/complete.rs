@@ -1,23 +1,30 @@
-//! Completion for shells: a shell runs `dl` with `DL_COMPLETE` set to its name, and gets what may come next.
+//! Completion requests: a shell runs `dl` with `DL_COMPLETE` set to its name, and gets what may come next.
 //!
 //! IDs come from the service of the profile, within two seconds. Whatever fails, there is nothing to complete, and nothing is
 //! printed: the user is in the middle of a line.
 
 use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Arg, Command, CommandFactory, Parser};
 use clap_complete::engine::{ArgValueCandidates, ArgValueCompleter, CompletionCandidate};
 use clap_complete::env::{CompleteEnv, Shells};
+use deeplink_core::delivery::DeliveryStatus;
+use deeplink_core::event::EventKind;
+use deeplink_core::funnel::{Credit, GroupBy};
+use deeplink_core::link::{Action, LinkSort, LinkStatus};
+use deeplink_core::plan::Tier;
 use http::Method;
 use serde_json::value::RawValue;
 
 use crate::cli::Cli;
 use crate::config::{Config, Dirs};
 use crate::console::{Console, Manner};
-use crate::context::Context;
+use crate::context::{Context, is_stdin};
 use crate::env::Env;
+use crate::error::{Failure, Outcome};
 use crate::escape;
 use crate::output::Record;
 
@@ -28,13 +35,21 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 /// How many values are requested, if the service lists a part.
 const MAX_VALUES: &str = "100";
 
-/// Answers a shell; `false` if none asks.
-pub(crate) fn answer(args: &[OsString]) -> bool {
+/// Handles a completion request; `false` if there is none.
+pub(crate) fn handle(args: &[OsString]) -> Outcome<bool> {
     let words = Arc::new(args.to_vec());
     let tree = || with_sources(Cli::command(), "", &words);
     let dir = std::env::current_dir().ok();
-    // Only a shell's request can fail.
-    CompleteEnv::with_factory(tree).var(VARIABLE).try_complete(args.iter().cloned(), dir.as_deref()).unwrap_or(true)
+    let handled = CompleteEnv::with_factory(tree).var(VARIABLE).try_complete(args.iter().cloned(), dir.as_deref());
+    // Only a request can fail. The scripts of the shells put the line after `--`, and print no failure.
+    handled.or_else(|_| if args.iter().any(|word| word == "--") { Ok(true) } else { Err(unknown_shell().into()) })
+}
+
+/// The variable is set, but not by a shell's script: without this failure every command would do nothing.
+fn unknown_shell() -> Failure {
+    let shells = Shells::builtins().names().collect::<Vec<_>>().join(", ");
+    Failure::usage(format!("{VARIABLE} is set, but not to one of {shells}"))
+        .hint(format!("unset {VARIABLE}, which only completion scripts set"))
 }
 
 /// The script that makes a shell ask.
@@ -53,10 +68,10 @@ pub(crate) fn registration(shell: &str) -> Vec<u8> {
 }
 
 /// Where the values of an argument come from, if clap does not know them.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 enum Source {
     /// These words.
-    Words(&'static [&'static str]),
+    Words(Vec<&'static str>),
     /// The profiles of the configuration.
     Profiles,
     /// A list of the service.
@@ -92,9 +107,6 @@ static USERS: List = list("/v1/auth/users", Some("users"), "id", "email");
 static SECRET_KEYS: List = list("/v1/auth/secret-keys", Some("keys"), "id", "key_prefix");
 static PUBLISHABLE_KEYS: List = list("/v1/auth/publishable-keys", Some("keys"), "id", "domain");
 
-const GROUPS: &[&str] =
-    &["day", "hour", "link", "country", "platform", "os", "device", "browser", "in_app", "referer_host", "kind"];
-
 /// Where the values of an argument come from: `flag` is its long name, and empty for what has none.
 fn source(path: &str, flag: &str, value_name: &str) -> Option<Source> {
     let group = path.split(' ').next().unwrap_or_default();
@@ -105,26 +117,17 @@ fn source(path: &str, flag: &str, value_name: &str) -> Option<Source> {
         (_, "domain", _) | (_, "", "DOMAIN") if path != "domains add" => Source::List(&DOMAINS),
         ("links resolve" | "links explain" | "wellknown" | "doctor", "host", _) => Source::List(&DOMAINS),
         (_, "link", "ID") => Source::List(&LINKS),
-        (_, "action", "WORD") => {
-            Source::Words(&["purchase", "subscribe", "signup", "download", "read", "book", "open"])
-        }
-        ("links list" | "links export", "status", _) => {
-            Source::Words(&["active", "expired", "flagged", "disabled", "deleted"])
-        }
-        ("links list", "sort", _) => Source::Words(&["newest", "oldest"]),
-        ("stats", "group-by", _) => Source::Words(GROUPS),
-        ("stats", "top", _) => Source::Words(&GROUPS[2..]),
-        ("stats", "credit", _) => Source::Words(&["last_touch", "first_touch", "touched"]),
-        ("webhooks deliveries", "status", _) => {
-            Source::Words(&["pending", "delivered", "failed", "canceled", "dropped"])
-        }
-        (_, "event", "KIND") | ("webhooks sample" | "webhooks trigger", "", "KIND") => {
-            Source::Words(&["click", "attribute", "identify", "conversion"])
-        }
-        ("events list" | "events export", "kind", _) => {
-            Source::Words(&["click", "attribute", "identify", "conversion"])
-        }
-        ("billing checkout", "", _) => Source::Words(&["pro", "business", "scale"]),
+        (_, "action", "WORD") => words(Action::ALL, Action::as_str),
+        ("links list" | "links export", "status", _) => words(LinkStatus::ALL, LinkStatus::as_str),
+        ("links list", "sort", _) => words(LinkSort::ALL, LinkSort::as_str),
+        ("stats", "group-by", _) => words(GroupBy::ALL, GroupBy::as_str),
+        ("stats", "top", _) => words(GroupBy::ALL.iter().filter(|by| by.millis().is_none()), GroupBy::as_str),
+        ("stats", "credit", _) => words(Credit::ALL, Credit::as_str),
+        ("webhooks deliveries", "status", _) => words(DeliveryStatus::ALL, DeliveryStatus::as_str),
+        (_, "event", "KIND")
+        | ("webhooks sample" | "webhooks trigger", "", "KIND")
+        | ("events list" | "events export", "kind", _) => words(EventKind::ALL, EventKind::as_str),
+        ("billing checkout", "", _) => words(Tier::ALL.iter().filter(|tier| **tier != Tier::Free), Tier::as_str),
         (_, "", "NAME") if group == "qr-logos" => Source::List(&LOGOS),
         (_, "", "ID" | "ID|-" | "ID|URL") => Source::List(match group {
             "links" | "stats" | "sdk" => &LINKS,
@@ -140,6 +143,11 @@ fn source(path: &str, flag: &str, value_name: &str) -> Option<Source> {
         }),
         _ => return None,
     })
+}
+
+/// The words of an enumeration.
+fn words<T: 'static>(all: impl IntoIterator<Item = &'static T>, word: fn(&'static T) -> &'static str) -> Source {
+    Source::Words(all.into_iter().map(word).collect())
 }
 
 /// The tree, with the sources of values; `words` is the line.
@@ -211,19 +219,39 @@ fn context(words: &[OsString]) -> Option<Context> {
         ["dl", "--quiet", "--no-input", "--retries=0", "--timeout=2s"].into_iter().map(Into::into).collect();
     let typed: Vec<&str> =
         words.iter().skip_while(|word| *word != "--").skip(1).filter_map(|word| word.to_str()).collect();
-    for (at, word) in typed.iter().enumerate() {
-        let flag = word.split('=').next().unwrap_or_default();
-        if !["--profile", "--base-url", "--api-key-file"].contains(&flag) {
-            continue;
+    for flag in ["--profile", "--base-url", "--api-key-file"] {
+        if let Some(value) = value_of(&typed, flag) {
+            line.push(format!("{flag}={value}").into());
         }
-        let value = word.split_once('=').map(|(_, value)| value).or_else(|| typed.get(at + 1).copied());
-        // A key on stdin is for the command itself.
-        let value = value.filter(|value| *value != "-")?;
-        line.push(format!("{flag}={value}").into());
     }
     line.push("ping".into());
+    let (global, env) = (Cli::try_parse_from(line).ok()?.global, Env::read().ok()?);
+    // A key on stdin is for the command itself, and a pipe may stay silent for ever.
+    let is_file = |path: &PathBuf| std::fs::metadata(path).is_ok_and(|found| found.is_file()) && !is_stdin(path);
+    if ![&global.api_key_file, &env.api_key_file].into_iter().flatten().all(is_file) {
+        return None;
+    }
     let console = Console::new(Manner { quiet: true, ..Manner::default() });
-    Context::new(Cli::try_parse_from(line).ok()?.global, Env::read().ok()?, Arc::new(console), false).ok()
+    Context::new(global, env, Arc::new(console), false).ok()
+}
+
+/// The last value of a flag on the line. Bash splits words at `=` and `:`, so that what belongs together is joined.
+fn value_of(words: &[&str], flag: &str) -> Option<String> {
+    let is_break = |word: &&&str| !word.is_empty() && word.chars().all(|c| matches!(c, '=' | ':'));
+    let at = words.iter().rposition(|word| word.split('=').next() == Some(flag))?;
+    let mut rest = words[at + 1..].iter().peekable();
+    let mut value = match words[at].split_once('=') {
+        Some((_, value)) => value.to_owned(),
+        None => {
+            rest.next_if(|word| **word == "=");
+            (*rest.next()?).to_owned()
+        }
+    };
+    while let Some(between) = rest.next_if(is_break) {
+        value.push_str(between);
+        value.push_str(rest.next().copied().unwrap_or_default());
+    }
+    Some(value)
 }
 
 /// A value with its description.
@@ -232,7 +260,7 @@ fn candidate(value: &str, about: &str) -> CompletionCandidate {
     CompletionCandidate::new(value).help((!about.is_empty()).then(|| about.into()))
 }
 
-/// Whether a shell takes a value as one word without quotes.
+/// Whether a value is one word to every shell, without quotes.
 fn is_word(value: &str) -> bool {
     !value.is_empty() && value.chars().all(|c| c.is_alphanumeric() || matches!(c, '-' | '_' | '.' | ':' | '/' | '@'))
 }
@@ -257,7 +285,8 @@ mod tests {
             ("apps delete", "", "ID|-", Source::List(&APPS)),
             ("", "profile", "NAME", Source::Profiles),
             ("profile use", "", "NAME", Source::Profiles),
-            ("links list", "sort", "ORDER", Source::Words(&["newest", "oldest"])),
+            ("links list", "sort", "ORDER", Source::Words(vec!["newest", "oldest"])),
+            ("billing checkout", "", "PLAN", Source::Words(vec!["pro", "business", "scale"])),
         ] {
             assert_eq!(source(path, flag, name), Some(wanted), "{path} {flag}");
         }
@@ -270,6 +299,22 @@ mod tests {
             ("webhooks replay", "", "DELIVERY_ID"),
         ] {
             assert_eq!(source(path, flag, name), None, "{path} {flag}");
+        }
+    }
+
+    #[test]
+    fn values_are_joined_where_bash_splits_them() {
+        for (line, wanted) in [
+            ("dl --base-url http://a.example:8080 links get", Some("http://a.example:8080")),
+            ("dl --base-url=http://a.example:8080 links get", Some("http://a.example:8080")),
+            ("dl --base-url http : //a.example : 8080 links get", Some("http://a.example:8080")),
+            ("dl --base-url = http : //a.example : 8080 links get", Some("http://a.example:8080")),
+            ("dl --base-url a --base-url b", Some("b")),
+            ("dl --base-url", None),
+            ("dl links get", None),
+        ] {
+            let words: Vec<&str> = line.split(' ').collect();
+            assert_eq!(value_of(&words, "--base-url").as_deref(), wanted, "{line}");
         }
     }
 

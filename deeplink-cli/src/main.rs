@@ -60,10 +60,12 @@ fn main() {
 }
 
 fn run(args: &[OsString]) -> Exit {
-    if complete::answer(args) {
-        return Exit::Success;
-    }
     let early = Early::guess(args);
+    match complete::handle(args) {
+        Ok(false) => {}
+        Ok(true) => return Exit::Success,
+        Err(stop) => return report(&early.console(&Env::for_errors()), stop),
+    }
     let env = match Env::read() {
         Ok(env) => env,
         Err(stop) => return report(&early.console(&Env::for_errors()), stop),

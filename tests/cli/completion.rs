@@ -62,6 +62,9 @@ fn profiles_and_values_need_no_service() {
     assert_eq!(offered(dl(), "dl links list --status de"), ["deleted"]);
     assert_eq!(offered(dl(), "dl links list -o j"), ["json", "jsonl"]);
     assert_eq!(offered(dl(), "dl stats --group-by referer"), ["referer_host"]);
+    let groups = offered(dl(), "dl stats --group-by ").into_iter();
+    let tops: Vec<String> = groups.filter(|group| !["day", "hour"].contains(&group.as_str())).collect();
+    assert_eq!(offered(dl(), "dl stats --top "), tops);
     assert!(offered(dl(), "dl li").contains(&"links".to_owned()));
 }
 
@@ -71,6 +74,40 @@ fn the_profile_of_the_line_is_asked() {
     let double = service();
     let dl = Dl::new().stored("default", "http://127.0.0.1:1", KEY).stored("staging", &double.url, KEY);
     assert_eq!(offered(dl, "dl --profile staging links get sp"), ["spring-42", "spring-43"]);
+    // Bash makes three words of --profile=staging.
+    let dl = Dl::new().stored("default", "http://127.0.0.1:1", KEY).stored("staging", &double.url, KEY);
+    assert_eq!(offered(dl, "dl links list --profile = staging --tag s"), ["spring"]);
+}
+
+/// A pipe may stay silent for ever, and what it holds is for the command.
+#[test]
+fn a_key_that_is_not_in_a_file_is_not_read() {
+    let double = service();
+    let dl = || {
+        let dl = Dl::new().env("DL_BASE_URL", &double.url);
+        let made = std::process::Command::new("mkfifo").arg("key").current_dir(dl.dir()).status();
+        assert!(made.expect("mkfifo").success());
+        dl
+    };
+    assert!(offered(dl().env("DL_API_KEY_FILE", "key"), "dl links get sp").is_empty());
+    assert!(offered(dl(), "dl --api-key-file key links get sp").is_empty());
+    assert!(offered(dl(), "dl --api-key-file /dev/stdin links get sp").is_empty());
+    assert!(double.requests().is_empty());
+    let dl = dl();
+    dl.secret_file("key.txt", KEY);
+    assert_eq!(offered(dl, "dl --api-key-file key.txt links get win"), ["winter-1"]);
+}
+
+/// A variable that no script has set must not turn every command into nothing.
+#[test]
+fn an_unknown_shell_is_an_error() {
+    let dl = Dl::at(&service().url).env("DL_COMPLETE", "true");
+    for line in ["links list", "--version"] {
+        let ran = dl.run(line);
+        assert!(ran.stdout.is_empty() && ran.fails(2).contains("DL_COMPLETE is set, but not to one of bash"), "{ran}");
+        assert!(ran.says("hint: unset DL_COMPLETE"), "{ran}");
+    }
+    assert_eq!(dl.run("-- dl links get sp").ok(), "");
 }
 
 #[test]
