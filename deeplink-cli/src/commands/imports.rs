@@ -34,7 +34,10 @@ enum Action {
         run: String,
     },
     /// Resume an interrupted import
-    #[command(after_help = help("", &["dl imports resume 20261120T0930", "dl imports resume 20261120T0930 --on-error continue"]))]
+    #[command(after_help = help("", &[
+        "dl imports resume 20261120T0930",
+        "dl imports resume 20261120T0930 --on-error continue",
+    ]))]
     Resume(Box<Resume>),
     /// Delete the journals of finished imports; their links are kept
     #[command(after_help = help("", &["dl imports prune", "dl imports prune --older-than 30d --unfinished --yes"]))]
