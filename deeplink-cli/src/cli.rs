@@ -2,6 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
+use crate::commands::links::Explain;
 use crate::commands::{
     account::Account, affiliates::Affiliates, api::Api, apps::Apps, audit::Audit, billing::Billing,
     completions::Completions, config::ConfigCommand, demo::Demo, doctor::Doctor, domains::Domains, events::Events,
@@ -21,12 +22,13 @@ use crate::help::help;
     disable_help_subcommand = true,
     max_term_width = 100,
     after_help = help(
-        "Results go to stdout, everything else to stderr. \"dl help output\" describes their formats, and \"dl help \
+        "Results go to stdout, everything else to stderr. \"dl help output\" describes the output formats, and \"dl help \
          exit-codes\" lists the exit codes.",
         &[
             "dl login --email you@example.com --base-url https://dl.example.com",
             "dl links create https://example.com/p/42",
             "dl stats --from 7d",
+            "dl demo",
         ],
     )
 )]
@@ -34,7 +36,8 @@ pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
 
-    /// Print help with the global options, such as -o, --jq, --profile, --yes and --dry-run
+    /// Print help with the global options: -o, --fields, --json, --jq, --render, --profile, --base-url, --yes, --dry-run,
+    /// --progress and others
     #[arg(long, global = true, action = clap::ArgAction::HelpShort, display_order = 1000)]
     help_all: Option<bool>,
 
@@ -46,9 +49,15 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Links(Links),
+    Demo(Demo),
     Tags(Tags),
     QrLogos(QrLogos),
     Stats(Stats),
+    #[command(after_help = help(
+        "This is dl links explain; \"dl links explain --help\" lists the visitors.",
+        &["dl explain spring-42", "dl explain spring-42 --as iphone"],
+    ))]
+    Explain(Explain),
     Events(Events),
     Import(Box<Import>),
     Imports(Imports),
@@ -76,7 +85,6 @@ pub(crate) enum Command {
     Ping(Ping),
     Wellknown(Wellknown),
     Doctor(Doctor),
-    Demo(Demo),
     Api(Api),
     Mcp(Mcp),
     Completions(Completions),

@@ -115,7 +115,7 @@ fn source(path: &str, flag: &str, value_name: &str) -> Option<Source> {
         (_, "affiliate", _) | (_, "", "AFFILIATE") => Source::List(&AFFILIATES),
         (_, "tag", _) | ("links tag", "add" | "remove", _) | (_, "", "TAG") => Source::List(&TAGS),
         (_, "domain", _) | (_, "", "DOMAIN") if path != "domains add" => Source::List(&DOMAINS),
-        ("links resolve" | "links explain" | "wellknown" | "doctor", "host", _) => Source::List(&DOMAINS),
+        ("links resolve" | "links explain" | "explain" | "wellknown" | "doctor", "host", _) => Source::List(&DOMAINS),
         (_, "link", "ID") => Source::List(&LINKS),
         (_, "action", "WORD") => words(Action::ALL, Action::as_str),
         ("links list" | "links export", "status", _) => words(LinkStatus::ALL, LinkStatus::as_str),
@@ -130,7 +130,7 @@ fn source(path: &str, flag: &str, value_name: &str) -> Option<Source> {
         ("billing checkout", "", _) => words(Tier::ALL.iter().filter(|tier| **tier != Tier::Free), Tier::as_str),
         (_, "", "NAME") if group == "qr-logos" => Source::List(&LOGOS),
         (_, "", "ID" | "ID|-" | "ID|URL") => Source::List(match group {
-            "links" | "stats" | "sdk" => &LINKS,
+            "links" | "stats" | "explain" | "open" | "sdk" => &LINKS,
             "webhooks" => &WEBHOOKS,
             "apps" => &APPS,
             // The credentials of an affiliate are not listed without its ID.
@@ -274,6 +274,8 @@ mod tests {
         for (path, flag, name, wanted) in [
             ("links get", "", "ID|-", Source::List(&LINKS)),
             ("links resolve", "", "ID|URL", Source::List(&LINKS)),
+            ("explain", "", "ID", Source::List(&LINKS)),
+            ("open", "", "ID|URL", Source::List(&LINKS)),
             ("stats", "", "ID|-", Source::List(&LINKS)),
             ("events list", "link", "ID", Source::List(&LINKS)),
             ("links create", "affiliate", "ID", Source::List(&AFFILIATES)),

@@ -107,6 +107,35 @@ fn help_is_short_and_help_all_is_long() {
     assert!(missing.fails(2).contains("--help-all") && !missing.stderr.contains("--profile <NAME>"), "{missing}");
 }
 
+/// What a command may need of the global options is named where it is used.
+#[test]
+fn help_names_the_options_that_matter() {
+    let dl = Dl::new();
+    for (line, options) in [
+        ("links list", ["--fields", "--json", "--base-url"]),
+        ("links delete", ["--yes", "--dry-run", "--jq"]),
+        ("links import", ["--dry-run", "--progress", "--yes"]),
+    ] {
+        let help = dl.run(&format!("{line} --help"));
+        for option in options {
+            assert!(help.ok().contains(option), "{line} {option}: {help}");
+        }
+    }
+    let root = dl.run("--help");
+    let order: Vec<_> = ["\n  links ", "\n  demo ", "\n  tags "].map(|name| root.ok().find(name)).into();
+    assert!(order.iter().all(Option::is_some) && order.is_sorted(), "{root}");
+}
+
+/// Where visits lead is what people ask most often, so that it has a short name.
+#[test]
+fn explain_is_links_explain() {
+    let double = Double::new(|_| explanation());
+    let dl = Dl::at(&double.url);
+    for rest in ["spring-42 --as iphone -o json", "spring-42 --as desktop"] {
+        assert_eq!(dl.run(&format!("explain {rest}")).ok(), dl.run(&format!("links explain {rest}")).ok());
+    }
+}
+
 /// A request that the service signed, as the examples name its parts, and the secret it was signed with.
 fn signed_request(dl: &Dl) {
     dl.secret_file("s.txt", &crate::webhooks::secret());
@@ -291,6 +320,12 @@ fn a_browser_is_sent_and_nothing_is_asked() {
     ] {
         assert_eq!(dl.run(line).ok(), format!("{}{path}\n", double.url));
     }
+    // A link's own page, by its ID or its URL.
+    for link in ["spring-42", "https://go.example.com/spring-42", "http://127.0.0.1:1/r/spring-42/?utm_source=a"] {
+        assert_eq!(dl.run(&format!("open {link} -n")).ok(), format!("{}/account/links/spring-42\n", double.url));
+    }
+    assert!(dl.run("open 'a b' -n").fails(3).contains("is not a link ID"));
+    assert_eq!(dl.run("open").code, Some(2));
     let nobody = dl.run("open signin");
     assert!(nobody.ok().ends_with("/signin\n"), "{nobody}");
     assert!(dl.run("open signin --provider elsewhere").code == Some(2) && double.requests().is_empty());

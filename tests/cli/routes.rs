@@ -31,6 +31,7 @@ const TOOLS: &[(&str, &str)] = &[
     ("demo", "create_link, and delete_link with --delete"),
     ("doctor", "several operations that other commands have"),
     ("events export", "pages of list_events, into a file"),
+    ("explain", "the operation of links explain"),
     ("help", "local"),
     ("import", "the operations of links import"),
     ("imports list", "local"),

@@ -20,7 +20,8 @@ use crate::import::{Exporter, Fetch, Reading, Saved, SourceFlags, Start};
      To resume an interrupted import, run the same command again. The original short link becomes metadata \
      (imported_url), which is public; the total number of clicks is kept as a starting count (imported_clicks), which only \
      your team sees and reports show apart. A note lists columns that were ignored. docs/moving-in.md has the details for \
-     each service; \"dl links import\" reads files that use this service's own columns. From an API, the links are read \
+     each service; \"dl links import\" reads files that dl exported. --dry-run shows how the rows would be sent, and --progress how far \
+     the import is. From an API, the links are read \
      page by page into a private file, which is removed once they have been sent.",
     &[
     "dl import --from bitly bitly.csv --check",

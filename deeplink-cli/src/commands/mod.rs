@@ -102,6 +102,7 @@ impl Command {
             Self::Apps(command) => command.run(ctx).await,
             Self::Domains(command) => command.run(ctx).await,
             Self::Stats(command) => command.run(ctx).await,
+            Self::Explain(command) => command.run(ctx).await,
             Self::Events(command) => command.run(ctx).await,
             Self::Sdk(command) => command.run(ctx).await,
             Self::Sources(command) => command.run(ctx).await,
