@@ -137,6 +137,12 @@ async fn every_operation_is_in_the_reference_once() {
         assert!(links.contains(part), "{part}");
     }
     let errors = &pages["/docs/reference/errors"];
+    for object in ["RowError", "RequirementV1"] {
+        assert!(errors.contains(&format!("<h2 id=\"{object}\">")), "{object}");
+    }
+    for (path, html) in tags {
+        assert!(!html.contains('`'), "{path} shows Markdown");
+    }
     for code in ErrorCode::ALL {
         assert!(errors.contains(&format!("<tr id=\"{}\">", code.as_str())), "{code:?}");
         assert!(code.meaning().is_some_and(|text| text.ends_with('.')), "{code:?}");
@@ -152,6 +158,7 @@ async fn the_search_finds_guides_and_operations() {
         ("create_link", "href=\"/docs/reference/links#create_link\""),
         ("/v1/links/{link_id}/qr.{format}", "href=\"/docs/reference/links#link_qr\""),
         ("link_id_taken", "href=\"/docs/reference/errors#link_id_taken\""),
+        ("hex digits", "The color is not # followed by 3 or 6 <mark>hex</mark> <mark>digits</mark>."),
         ("webhook signature", "<mark>"),
         ("quokka", "Nothing contains “<bdi>quokka</bdi>”"),
         ("", "Enter one or more words"),

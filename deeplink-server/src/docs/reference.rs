@@ -1,5 +1,6 @@
 //! The API reference, read from the OpenAPI document.
 
+use deeplink_core::error::ErrorCode;
 use deeplink_core::routes::{self, Credential};
 use http::StatusCode;
 use serde_json::Value;
@@ -61,10 +62,34 @@ pub(super) struct Answer {
     pub(super) kind: String,
 }
 
-/// The error object.
-pub(super) fn error_fields(document: &Value) -> Vec<Field> {
+/// The error object, the objects that its fields refer to, and the codes.
+pub(super) struct Errors {
+    pub(super) fields: Vec<Field>,
+    pub(super) objects: Vec<Object>,
+    pub(super) codes: Vec<Code>,
+}
+
+/// An error code.
+pub(super) struct Code {
+    pub(super) name: &'static str,
+    pub(super) status: u16,
+    /// What it means, as text and as HTML.
+    pub(super) words: String,
+    pub(super) about: String,
+}
+
+pub(super) fn errors(document: &Value) -> Errors {
     let schemas = Schemas(&document["components"]["schemas"]);
-    schemas.fields(&document["components"]["schemas"]["ErrorBody"])
+    let body = &document["components"]["schemas"]["ErrorBody"];
+    let mut names = Vec::new();
+    schemas.collect(body, &mut names);
+    let code = |code: &'static ErrorCode| {
+        let meaning = code.meaning().unwrap_or_default();
+        let (words, about) = (meaning.replace('`', ""), markdown::line(meaning));
+        Code { name: code.as_str(), status: code.status().unwrap_or_default(), words, about }
+    };
+    let codes = ErrorCode::ALL.iter().map(code).collect();
+    Errors { fields: schemas.fields(body), objects: schemas.objects(names), codes }
 }
 
 /// All operations, by tag, in the order of the document's tags.

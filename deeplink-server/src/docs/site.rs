@@ -4,14 +4,12 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use askama::Template;
-use deeplink_core::error::ErrorCode;
 use serde_json::Value;
 
 use super::fixed;
 use super::guide::{self, Guide};
 use super::markdown::{Document, Section};
-use super::reference::{self, Operation, Tag};
-use super::schema::Field;
+use super::reference::{self, Code, Errors, Operation, Tag};
 use super::search::{self, Entry, Hit};
 use crate::http::fixed::Fixed;
 use crate::openapi;
@@ -104,8 +102,7 @@ struct TagPage<'a> {
 #[template(path = "docs/errors.html")]
 struct ErrorsPage<'a> {
     frame: Frame<'a>,
-    fields: &'a [Field],
-    codes: &'static [ErrorCode],
+    errors: &'a Errors,
 }
 
 #[derive(Template)]
@@ -129,7 +126,7 @@ pub(super) static SITE: LazyLock<Site> = LazyLock::new(|| {
     let mut site = Site { groups: Vec::new(), pages: HashMap::new(), entries: Vec::new() };
     let groups = groups(&tags);
     site.add_guides(&groups);
-    site.add_reference(&groups, &tags, &reference::error_fields(&document));
+    site.add_reference(&groups, &tags, &reference::errors(&document));
     let frame = Frame::new(&groups, "Documentation", HOME);
     site.add(HOME, &ContentsPage { frame, groups: guide::GROUPS, tags: &tags });
     Site { groups, ..site }
@@ -169,10 +166,10 @@ impl Site {
         }
     }
 
-    fn add_reference(&mut self, groups: &[Group], tags: &[Tag], fields: &[Field]) {
+    fn add_reference(&mut self, groups: &[Group], tags: &[Tag], errors: &Errors) {
         self.add(REFERENCE, &ReferencePage { frame: Frame::new(groups, "API reference", REFERENCE), tags });
         let frame = Frame::new(groups, "Error codes", ERRORS);
-        self.add(ERRORS, &ErrorsPage { frame, fields, codes: ErrorCode::ALL });
+        self.add(ERRORS, &ErrorsPage { frame, errors });
         for tag in tags {
             let path = tag.path();
             self.add(&path, &TagPage { frame: Frame::new(groups, &tag.title, &path), tag });
@@ -181,9 +178,8 @@ impl Site {
                 self.entries.push(Entry::new(&title, "API reference", format!("{path}#{id}"), words));
             }
         }
-        for code in ErrorCode::ALL {
-            let (name, about) = (code.as_str(), code.meaning().unwrap_or_default());
-            self.entries.push(Entry::new(name, "Error codes", format!("{ERRORS}#{name}"), about));
+        for Code { name, words, .. } in &errors.codes {
+            self.entries.push(Entry::new(name, "Error codes", format!("{ERRORS}#{name}"), words));
         }
     }
 
