@@ -244,7 +244,7 @@ fn example<'a>(
         }
     }
     let how = if method == "GET" { String::new() } else { format!("-X {method} ") };
-    let mut lines = vec![format!("curl {how}'http://127.0.0.1:8080{url}'")];
+    let mut lines = vec![format!("curl {how}\"$DL_BASE_URL{url}\"")];
     lines.extend(match credential {
         Credential::SecretKey | Credential::LinkWriter => Some("-H \"Authorization: Bearer $DL_API_KEY\"".to_owned()),
         Credential::SdkKey | Credential::PublishableKey => {
