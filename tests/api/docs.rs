@@ -23,7 +23,7 @@ fn values<'a>(html: &'a str, attribute: &str) -> Vec<&'a str> {
 }
 
 /// Every page that can be reached from the contents by links, by its path.
-async fn pages(world: &World) -> BTreeMap<String, String> {
+pub(crate) async fn pages(world: &World) -> BTreeMap<String, String> {
     let (mut pages, mut next) = (BTreeMap::new(), vec!["/docs".to_owned()]);
     while let Some(path) = next.pop() {
         if pages.contains_key(&path) {

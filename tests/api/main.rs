@@ -21,6 +21,7 @@ mod docs;
 mod domains;
 mod errors;
 mod events;
+mod examples;
 mod funnel;
 mod headers;
 mod health;

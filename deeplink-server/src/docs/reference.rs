@@ -6,7 +6,7 @@ use http::StatusCode;
 use serde_json::Value;
 
 use super::markdown;
-use super::schema::{Field, Object, Schemas, sample_text};
+use super::schema::{Field, Object, Schemas};
 
 /// The operations with a tag.
 pub(super) struct Tag {
@@ -215,12 +215,6 @@ fn answers(schemas: Schemas<'_>, responses: &Value) -> Vec<Answer> {
     responses.map(answer).collect()
 }
 
-/// Bodies of operations whose required fields alone are no useful request.
-const BODIES: [(&str, &str); 2] = [
-    ("bulk_update_links", r#"{"link_ids":["spring-42"],"changes":{"enabled":false}}"#),
-    ("create_app", r#"{"platform":"ios","bundle_id":"com.example.app","team_id":"ABCDE12345"}"#),
-];
-
 /// A command that calls the operation; `None` for those that no program calls.
 fn example<'a>(
     schemas: Schemas<'a>,
@@ -232,16 +226,18 @@ fn example<'a>(
     if !credential.is_for_programs() {
         return None;
     }
-    let mut url = path.to_owned();
+    let (mut url, mut query) = (path.to_owned(), Vec::new());
     for parameter in operation["parameters"].as_array().into_iter().flatten() {
         let name = parameter["name"].as_str()?;
+        let given = || parameter["example"].as_str().or_else(|| schemas.example(&parameter["schema"])?.as_str());
         match parameter["in"].as_str()? {
-            "path" => url = url.replace(&format!("{{{name}}}"), &sample_text(name, &parameter["schema"])),
-            "query" if parameter["required"] == true => {
-                url = format!("{url}?{name}={}", sample_text(name, &parameter["schema"]));
-            }
+            "path" => url = url.replace(&format!("{{{name}}}"), given()?),
+            "query" if parameter["required"] == true => query.push(format!("{name}={}", given()?)),
             _ => {}
         }
+    }
+    if !query.is_empty() {
+        url = format!("{url}?{}", query.join("&"));
     }
     let how = if method == "GET" { String::new() } else { format!("-X {method} ") };
     let mut lines = vec![format!("curl {how}\"$DL_BASE_URL{url}\"")];
@@ -253,17 +249,25 @@ fn example<'a>(
         Credential::Session => Some("-H \"Cookie: session_token=$SESSION_TOKEN\"".to_owned()),
         _ => None,
     });
-    match request_types(operation).next() {
-        Some(("application/json", schema)) => {
-            let id = operation["operationId"].as_str()?;
-            let given = operation["requestBody"]["content"]["application/json"].get("example").map(Value::to_string);
-            let written = BODIES.iter().find(|(known, _)| *known == id).map(|(_, body)| (*body).to_owned());
-            let body = given.or(written).unwrap_or_else(|| schemas.sample("body", schema).to_string());
-            lines.push("-H 'Content-Type: application/json'".to_owned());
-            lines.push(format!("-d '{}'", body.replace('\'', "'\\''")));
-        }
-        Some(_) => lines.push("--data-binary @FILE".to_owned()),
-        None => {}
+    if let Some((media_type, schema)) = request_types(operation).next() {
+        lines.extend(example_body(schemas, media_type, schema)?);
     }
     Some(lines.join(" \\\n  "))
+}
+
+/// The options that send a body.
+fn example_body(schemas: Schemas<'_>, media_type: &str, schema: &Value) -> Option<Vec<String>> {
+    let kind = format!("-H 'Content-Type: {media_type}'");
+    match media_type {
+        "application/json" => {
+            let body = schemas.example(schema)?.to_string();
+            Some(vec![kind, format!("-d '{}'", body.replace('\'', "'\\''"))])
+        }
+        // The type that curl sends if no other is given.
+        "application/x-www-form-urlencoded" => {
+            let fields = schemas.example(schema)?.as_object()?.iter();
+            fields.map(|(name, value)| Some(format!("--data-urlencode '{name}={}'", value.as_str()?))).collect()
+        }
+        _ => Some(vec![kind, "--data-binary @FILE".to_owned()]),
+    }
 }

@@ -1,6 +1,6 @@
-//! The schemas of the OpenAPI document: their fields, the names of their types, and sample values.
+//! The schemas of the OpenAPI document: their fields, the names of their types, and examples.
 
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
 use super::markdown;
 
@@ -116,33 +116,10 @@ impl<'a> Schemas<'a> {
             .collect()
     }
 
-    /// A value that a field of this name can have.
-    pub(super) fn sample(self, name: &str, schema: &'a Value) -> Value {
-        let target = self.resolved(schema);
-        let given = |of: &'a Value| of.get("example").or_else(|| of["examples"].get(0)).or_else(|| of["enum"].get(0));
-        if let Some(value) = given(schema).or_else(|| given(target)) {
-            return value.clone();
-        }
-        match (alternatives(target).next(), types(target).next()) {
-            (Some(first), _) => self.sample(name, first),
-            (_, Some("object")) => self.sample_object(target),
-            (_, Some("array")) => json!([self.sample(name, &target["items"])]),
-            (_, Some("integer" | "number")) => json!(1),
-            (_, Some("boolean")) => json!(true),
-            _ => sample_text(name, target).into(),
-        }
-    }
-
-    /// An object with its required fields; if it has none, with one that is usual.
-    fn sample_object(self, schema: &'a Value) -> Value {
-        const USUAL: [&str; 7] = ["web_url", "links", "name", "active", "version", "event", "not_found_url"];
-        let properties = &schema["properties"];
-        let mut names: Vec<_> = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-        if names.is_empty() {
-            names.extend(USUAL.into_iter().find(|name| !properties[name].is_null()));
-        }
-        let fields = names.into_iter().map(|name| (name.to_owned(), self.sample(name, &properties[name])));
-        Value::Object(fields.collect::<Map<_, _>>())
+    /// The example of a schema, or of the one that it refers to.
+    pub(super) fn example(self, schema: &'a Value) -> Option<&'a Value> {
+        let given = |of: &'a Value| of.get("example").or_else(|| of["examples"].get(0));
+        given(schema).or_else(|| given(self.resolved(schema)))
     }
 }
 
@@ -159,47 +136,19 @@ fn types(schema: &Value) -> impl Iterator<Item = &str> {
     several.chain(std::iter::once(&schema["type"])).filter_map(Value::as_str)
 }
 
-/// A text that a field or a parameter of this name can have.
-pub(super) fn sample_text(name: &str, schema: &Value) -> String {
-    const TEXTS: [(&str, &str); 18] = [
-        ("affiliate_id", "aff_0123456789abcdef01234567"),
-        ("app_version", "2.4.0"),
-        ("confirm", "Acme"),
-        ("currency", "EUR"),
-        ("domain", "go.example.com"),
-        ("email", "ada@example.com"),
-        ("format", "svg"),
-        ("install_id", "install-1"),
-        ("link_id", "spring-42"),
-        ("link_ids", "spring-42"),
-        ("name", "Acme"),
-        ("partner_key", "partner"),
-        ("tag", "spring"),
-        ("tier", "pro"),
-        ("token", "TOKEN"),
-        ("type", "purchase"),
-        ("url", "https://example.com/hook"),
-        ("user_id", "user-7"),
-    ];
-    match TEXTS.iter().find(|(known, _)| *known == name) {
-        Some((_, text)) => (*text).to_owned(),
-        None if name.ends_with("_url") => "https://example.com/".to_owned(),
-        None if schema["format"] == "date-time" => "2026-12-01T00:00:00Z".to_owned(),
-        None => name.to_uppercase(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
-    fn types_have_names_and_samples() {
+    fn types_have_names_and_examples() {
         let item = json!({"$ref": "#/components/schemas/Item"});
         let color = json!({"oneOf": [{"$ref": "#/components/schemas/Color"}, {"type": "null"}]});
         let all = json!({
             "Color": {"type": "string", "enum": ["red", "blue"]},
-            "Item": {"type": "object", "required": ["color", "size"], "properties": {
+            "Item": {"type": "object", "required": ["color", "size"], "examples": [{"color": "red"}], "properties": {
                 "color": color, "size": {"type": ["integer", "null"]}, "parts": {"type": "array", "items": item},
             }},
             "Box": {"allOf": [item, {"properties": {"link_id": {"type": "string", "description": "An `ID`"}}}]},
@@ -218,7 +167,7 @@ mod tests {
         );
         assert_eq!(fields.iter().map(|field| field.is_required).collect::<Vec<_>>(), [true, true, false, false]);
         assert_eq!(fields[3].about, "An <code>ID</code>");
-        assert_eq!(schemas.sample("body", &item), json!({"color": "red", "size": 1}));
+        assert_eq!(schemas.example(&item), Some(&json!({"color": "red"})));
         let mut names = Vec::new();
         schemas.collect(&all["Box"], &mut names);
         let objects = schemas.objects(names);
