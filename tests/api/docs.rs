@@ -140,6 +140,20 @@ async fn every_operation_is_in_the_reference_once() {
     ] {
         assert!(links.contains(part), "{part}");
     }
+    for (path, part) in [
+        ("links", "<small>1 to 100</small>"),
+        ("links", "<small>Headers: <code>Idempotency-Replayed</code>, <code>Location</code></small>"),
+        ("links", "<small>3 to 64 characters; matches <code>"),
+        ("links", "deprecated</small>"),
+        ("account", "<code>account.updated</code>, <code>"),
+        ("webhooks", "<small>default <code>31</code>; 0 to 259200</small>"),
+        ("webhooks", "<h2 id=\"on_click\">"),
+        ("webhooks", "<th scope=\"row\"><code>webhook-signature</code>"),
+        ("webhooks", "&#34;event&#34;: &#34;click&#34;"),
+        ("webhooks", "<h2 id=\"ClickEvent\">"),
+    ] {
+        assert!(pages[&format!("/docs/reference/{path}")].contains(part), "{path}: {part}");
+    }
     let errors = &pages["/docs/reference/errors"];
     for object in ["RowError", "RequirementV1"] {
         assert!(errors.contains(&format!("<h2 id=\"{object}\">")), "{object}");

@@ -3,8 +3,10 @@
 //! All of them are rendered once, when the first is asked for, and are the same for everyone; only the search answers each
 //! request by itself. Nothing here reads the database or needs a credential.
 
+mod example;
 mod guide;
 mod markdown;
+mod operation;
 mod reference;
 mod schema;
 mod search;

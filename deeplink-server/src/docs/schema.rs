@@ -14,6 +14,8 @@ pub(super) struct Field {
     pub(super) is_required: bool,
     /// The description, as HTML.
     pub(super) about: String,
+    /// What restricts its values, as HTML.
+    pub(super) limits: String,
 }
 
 /// An object that others refer to by its name.
@@ -51,6 +53,7 @@ impl<'a> Schemas<'a> {
             kind: self.kind(value),
             is_required: required.is_some_and(|names| names.iter().any(|of| of == name)),
             about: markdown::line(self.about(value)),
+            limits: markdown::line(&self.limits(value).join("; ")),
         });
         parts.chain(own).collect()
     }
@@ -78,7 +81,19 @@ impl<'a> Schemas<'a> {
                 (kind, _) => kind.to_owned(),
             }));
         }
-        if kinds.is_empty() { "any".to_owned() } else { kinds.join(" or ") }
+        match kinds.len() {
+            0 => "any".to_owned(),
+            1..=3 => kinds.join(" or "),
+            _ => kinds.join(", "),
+        }
+    }
+
+    /// What restricts the values of a schema, in Markdown. The limits of an object are those of its fields.
+    pub(super) fn limits(self, schema: &Value) -> Vec<String> {
+        let target = self.target(schema).map(|(_, target)| target).filter(|target| !is_object(target));
+        let inner = alternatives(schema).chain(target).flat_map(|of| self.limits(of));
+        let items = schema.get("items").into_iter().flat_map(|items| self.limits(items));
+        restrictions(schema).chain(inner).chain(items.map(|limit| format!("each {limit}"))).collect()
     }
 
     /// Adds the names of the schemas that a part of the document refers to, directly or not.
@@ -123,6 +138,33 @@ impl<'a> Schemas<'a> {
     }
 }
 
+/// The restrictions that a schema or a parameter itself has, in Markdown.
+pub(super) fn restrictions(part: &Value) -> impl Iterator<Item = String> {
+    let default = part.get("default").filter(|value| !value.is_null());
+    let default =
+        default.map(|value| format!("default `{}`", value.as_str().map_or_else(|| value.to_string(), str::to_owned)));
+    let pattern = part["pattern"].as_str().map(|pattern| format!("matches `{pattern}`"));
+    let deprecated = (part["deprecated"] == true).then(|| "deprecated".to_owned());
+    default
+        .into_iter()
+        .chain(range(part, "minimum", "maximum", ""))
+        .chain(range(part, "minLength", "maxLength", " characters"))
+        .chain(range(part, "minItems", "maxItems", " items"))
+        .chain(pattern)
+        .chain(deprecated)
+}
+
+/// A restriction of a number; every number that is counted is at least 0.
+fn range(part: &Value, low: &str, high: &str, unit: &str) -> Option<String> {
+    let number = |name: &str| part.get(name).filter(|value| value.is_number());
+    match (number(low).filter(|low| **low != 0 || number(high).is_some()), number(high)) {
+        (Some(low), Some(high)) => Some(format!("{low} to {high}{unit}")),
+        (Some(low), None) => Some(format!("at least {low}{unit}")),
+        (None, Some(high)) => Some(format!("at most {high}{unit}")),
+        (None, None) => None,
+    }
+}
+
 fn is_object(schema: &Value) -> bool {
     !schema["properties"].is_null() || !schema["allOf"].is_null()
 }
@@ -151,6 +193,13 @@ mod tests {
             "Item": {"type": "object", "required": ["color", "size"], "examples": [{"color": "red"}], "properties": {
                 "color": color, "size": {"type": ["integer", "null"]}, "parts": {"type": "array", "items": item},
             }},
+            "Size": {"type": "string", "enum": ["s", "m", "l", "xl"]},
+            "Sized": {"properties": {
+                "id": {"type": ["string", "null"], "minLength": 2, "maxLength": 8, "pattern": "^[a-z]+$"},
+                "count": {"type": "integer", "minimum": 0},
+                "size": {"oneOf": [{"$ref": "#/components/schemas/Size"}, {"type": "null"}], "default": "m"},
+                "tags": {"type": "array", "maxItems": 3, "items": {"type": "string", "maxLength": 40}},
+            }},
             "Box": {"allOf": [item, {"properties": {"link_id": {"type": "string", "description": "An `ID`"}}}]},
         });
         let schemas = Schemas(&all);
@@ -172,5 +221,13 @@ mod tests {
         schemas.collect(&all["Box"], &mut names);
         let objects = schemas.objects(names);
         assert_eq!(objects.iter().map(|object| object.name.as_str()).collect::<Vec<_>>(), ["Item"]);
+
+        let sized = schemas.fields(&all["Sized"]);
+        let find = |name: &str| sized.iter().find(|field| field.name == name).expect("a field");
+        assert_eq!(find("id").limits, "2 to 8 characters; matches <code>^[a-z]+$</code>");
+        assert_eq!(find("count").limits, "");
+        let values = "<code>s</code>, <code>m</code>, <code>l</code>, <code>xl</code> or null";
+        assert_eq!((&*find("size").kind, &*find("size").limits), (values, "default <code>m</code>"));
+        assert_eq!(find("tags").limits, "at most 3 items; each at most 40 characters");
     }
 }

@@ -9,7 +9,8 @@ use serde_json::Value;
 use super::fixed;
 use super::guide::{self, Guide};
 use super::markdown::{Document, Section};
-use super::reference::{self, Code, Errors, Operation, Tag};
+use super::operation::Operation;
+use super::reference::{self, Code, Errors, Tag};
 use super::search::{self, Entry, Hit};
 use crate::http::fixed::Fixed;
 use crate::openapi;
@@ -173,7 +174,7 @@ impl Site {
         for tag in tags {
             let path = tag.path();
             self.add(&path, &TagPage { frame: Frame::new(groups, &tag.title, &path), tag });
-            for Operation { id, method, path: of, heading, words, .. } in &tag.operations {
+            for Operation { id, method, path: of, heading, words, .. } in tag.all() {
                 let title = format!("{heading} ({method} {of})");
                 self.entries.push(Entry::new(&title, "API reference", format!("{path}#{id}"), words));
             }
