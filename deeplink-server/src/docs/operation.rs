@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::example;
 use super::markdown;
-use super::schema::{Field, Schemas, restrictions};
+use super::schema::{Field, Schemas, restrictions, words};
 
 /// An operation, or an event that is posted. Its texts are HTML, except for the names in a request.
 pub(super) struct Operation {
@@ -133,8 +133,7 @@ impl<'a> Reader<'a> {
             media_types: types.iter().map(|(name, _)| (*name).to_owned()).collect(),
             fields: self.schemas.fields(schema),
         });
-        let fields = body.iter().flat_map(|body| &body.fields).chain(&parameters).map(|field| field.name.as_str());
-        let names = fields.collect::<Vec<_>>().join(" ");
+        let fields = words(body.iter().flat_map(|body| &body.fields).chain(&parameters));
         let method = method.to_uppercase();
         Operation {
             id: text("operationId").to_owned(),
@@ -142,7 +141,7 @@ impl<'a> Reader<'a> {
             summary: markdown::line(summary.trim_end_matches('.')),
             callers: None,
             can_be_paid: false,
-            words: format!("{method} {path} {} {} {names}", text("operationId"), about.replace('`', "")),
+            words: format!("{method} {path} {} {} {fields}", text("operationId"), about.replace('`', "")),
             about: markdown::text(&about),
             answers: self.responses(event).map(|(status, response)| answer(self.schemas, status, response)).collect(),
             example: serde_json::to_string_pretty(&request["content"]["application/json"]["example"]).ok(),
@@ -175,6 +174,7 @@ fn field(schemas: Schemas<'_>, parameter: &Value) -> Field {
         is_required: parameter["required"] == true,
         about: markdown::line(text("description")),
         limits: markdown::line(&limits.join("; ")),
+        words: schemas.words(text("name"), &parameter["schema"], text("description")),
     }
 }
 

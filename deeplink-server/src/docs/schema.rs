@@ -16,6 +16,8 @@ pub(super) struct Field {
     pub(super) about: String,
     /// What restricts its values, as HTML.
     pub(super) limits: String,
+    /// What a search looks at.
+    pub(super) words: String,
 }
 
 /// An object that others refer to by its name.
@@ -23,6 +25,13 @@ pub(super) struct Object {
     pub(super) name: String,
     pub(super) about: String,
     pub(super) fields: Vec<Field>,
+    /// What a search looks at.
+    pub(super) words: String,
+}
+
+/// What a search looks at in all of these fields.
+pub(super) fn words<'a>(fields: impl IntoIterator<Item = &'a Field>) -> String {
+    fields.into_iter().map(|field| field.words.as_str()).collect::<Vec<_>>().join(" ")
 }
 
 /// The schemas of a document.
@@ -54,6 +63,7 @@ impl<'a> Schemas<'a> {
             is_required: required.is_some_and(|names| names.iter().any(|of| of == name)),
             about: markdown::line(self.about(value)),
             limits: markdown::line(&self.limits(value).join("; ")),
+            words: self.words(name, value, self.about(value)),
         });
         parts.chain(own).collect()
     }
@@ -85,6 +95,27 @@ impl<'a> Schemas<'a> {
             0 => "any".to_owned(),
             1..=3 => kinds.join(" or "),
             _ => kinds.join(", "),
+        }
+    }
+
+    /// What a search looks at in a field or a parameter: its name, its values and its description.
+    pub(super) fn words(self, name: &str, schema: &Value, about: &str) -> String {
+        let mut words = vec![name];
+        self.values(schema, &mut words);
+        let about = about.replace('`', "");
+        words.push(&about);
+        words.join(" ")
+    }
+
+    /// Adds the words that a value can be.
+    fn values<'v>(self, schema: &'v Value, values: &mut Vec<&'v str>)
+    where
+        'a: 'v,
+    {
+        values.extend(schema["enum"].as_array().into_iter().flatten().filter_map(Value::as_str));
+        let target = self.target(schema).map(|(_, target)| target).filter(|target| !is_object(target));
+        for inner in alternatives(schema).chain(target).chain(schema.get("items")) {
+            self.values(inner, values);
         }
     }
 
@@ -123,10 +154,10 @@ impl<'a> Schemas<'a> {
         names.sort_unstable();
         let found = names.into_iter().map(|name| (name, &self.0[name])).filter(|(_, schema)| is_object(schema));
         found
-            .map(|(name, schema)| Object {
-                name: name.to_owned(),
-                about: markdown::text(self.about(schema)),
-                fields: self.fields(schema),
+            .map(|(name, schema)| {
+                let fields = self.fields(schema);
+                let words = format!("{} {}", self.about(schema).replace('`', ""), words(&fields));
+                Object { name: name.to_owned(), about: markdown::text(self.about(schema)), fields, words }
             })
             .collect()
     }
@@ -228,6 +259,7 @@ mod tests {
         assert_eq!(find("count").limits, "");
         let values = "<code>s</code>, <code>m</code>, <code>l</code>, <code>xl</code> or null";
         assert_eq!((&*find("size").kind, &*find("size").limits), (values, "default <code>m</code>"));
+        assert_eq!(find("size").words, "size s m l xl ");
         assert_eq!(find("tags").limits, "at most 3 items; each at most 40 characters");
     }
 }

@@ -9,7 +9,7 @@ const MAX_HITS: usize = 20;
 const BEFORE: usize = 60;
 const EXCERPT: usize = 220;
 
-/// A section of a guide, or an operation.
+/// A section of a guide, an operation, an object or an error code.
 pub(super) struct Entry {
     title: String,
     /// The page that it is on.
@@ -37,7 +37,7 @@ impl Entry {
         let [title, text] = &self.folded;
         let anchor = self.path.split_once('#').map(|(_, anchor)| anchor);
         let score = |word: &String| match (title.contains(word), text.contains(word)) {
-            _ if anchor.is_some_and(|anchor| anchor == word) => Some(ANCHOR),
+            _ if anchor.is_some_and(|anchor| anchor.eq_ignore_ascii_case(word)) => Some(ANCHOR),
             (true, _) => Some(TITLE),
             (false, true) => Some(TEXT),
             (false, false) => None,
@@ -110,8 +110,8 @@ mod tests {
         let entry = |title: &str, text: &str| Entry::new(title, "Guide", title.to_owned(), text);
         let entries =
             [entry("Keys", "A link and a domain."), entry("Domains", "A domain is yours."), entry("Links", "")];
-        let anchored = Entry::new("Adds", "Guide", "/docs/x#create".to_owned(), "");
-        assert_eq!(find(&[anchored], &words("create")).len(), 1);
+        let anchored = Entry::new("Adds", "Guide", "/docs/x#NewLink".to_owned(), "");
+        assert_eq!(find(&[anchored], &words("NewLink")).len(), 1);
         let paths = |query: &str| find(&entries, &words(query)).iter().map(|hit| hit.path).collect::<Vec<_>>();
         assert_eq!(paths("DOMAIN"), ["Domains", "Keys"]);
         assert_eq!(paths("domain link"), ["Keys"]);

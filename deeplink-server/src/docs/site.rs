@@ -1,6 +1,6 @@
 //! Every page of the documentation, with the navigation, and what the search looks at.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
 use askama::Template;
@@ -11,6 +11,7 @@ use super::guide::{self, Guide};
 use super::markdown::{Document, Section};
 use super::operation::Operation;
 use super::reference::{self, Code, Errors, Tag};
+use super::schema::{self, Object};
 use super::search::{self, Entry, Hit};
 use crate::http::fixed::Fixed;
 use crate::openapi;
@@ -174,14 +175,30 @@ impl Site {
         for tag in tags {
             let path = tag.path();
             self.add(&path, &TagPage { frame: Frame::new(groups, &tag.title, &path), tag });
-            for Operation { id, method, path: of, heading, words, .. } in tag.all() {
+            for Operation { id, method, path: of, heading, words, callers, .. } in tag.all() {
+                let method = if callers.is_some() { method.as_str() } else { "event" };
                 let title = format!("{heading} ({method} {of})");
                 self.entries.push(Entry::new(&title, "API reference", format!("{path}#{id}"), words));
             }
         }
+        self.add_objects(tags, errors);
         for Code { name, words, .. } in &errors.codes {
             self.entries.push(Entry::new(name, "Error codes", format!("{ERRORS}#{name}"), words));
         }
+    }
+
+    /// Adds each object to the search, on the first page that shows it.
+    fn add_objects(&mut self, tags: &[Tag], errors: &Errors) {
+        let shown = tags.iter().flat_map(|tag| tag.objects.iter().map(move |object| (tag.path(), object)));
+        let mut seen = HashSet::new();
+        let of_errors = errors.objects.iter().map(|object| (ERRORS.to_owned(), object));
+        for (path, Object { name, words, .. }) in shown.chain(of_errors) {
+            if seen.insert(name) {
+                self.entries.push(Entry::new(name, "API reference", format!("{path}#{name}"), words));
+            }
+        }
+        let words = schema::words(&errors.fields);
+        self.entries.push(Entry::new("The error object", "Error codes", format!("{ERRORS}#object"), &words));
     }
 
     /// The page with what was found.
