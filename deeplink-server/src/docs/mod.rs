@@ -22,8 +22,10 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use sha2::{Digest, Sha256};
+use tokio::sync::OnceCell;
+use tokio::task::spawn_blocking;
 
-use self::site::{CSS, HOME, SITE};
+use self::site::{CSS, HOME, SITE, Site};
 use crate::error::ApiError;
 use crate::http::extract::Query;
 use crate::http::fixed::Fixed;
@@ -52,6 +54,14 @@ fn fixed(html: String) -> Fixed {
     headers().into_iter().fold(Fixed::new(html, HTML), |page, (name, value)| page.with(name, value))
 }
 
+/// Everything that is served. The first requests wait for it while it is rendered in a thread of its own: that takes longer
+/// than a thread that serves requests may be kept, and a process that is never asked for it does without.
+async fn site() -> Result<&'static Site, ApiError> {
+    static RENDERED: OnceCell<&Site> = OnceCell::const_new();
+    let rendered = RENDERED.get_or_try_init(|| spawn_blocking(|| LazyLock::force(&SITE))).await;
+    rendered.copied().map_err(|error| ApiError::Internal(error.to_string()))
+}
+
 /// The pages of the documentation.
 pub(crate) fn routes() -> Router<Shared> {
     Router::new()
@@ -64,19 +74,33 @@ pub(crate) fn routes() -> Router<Shared> {
 }
 
 async fn show(State(app): State<Shared>, request: Request) -> Response {
-    match SITE.pages.get(request.uri().path()) {
+    let site = match site().await {
+        Ok(site) => site,
+        Err(error) => return error.into_response(),
+    };
+    match site.pages.get(request.uri().path()) {
         Some(page) => page.answer(request.headers()),
         None => missing::show(State(app), request).await,
     }
 }
 
-async fn find(query: Query) -> Response {
+async fn find(query: Query) -> Result<Response, ApiError> {
     let words = search::words(query.every("q").next().unwrap_or_default());
-    match SITE.results(&words) {
-        Ok(html) => {
-            let headers = HeaderMap::from_iter(headers().into_iter().chain([(CONTENT_TYPE, HTML)]));
-            (headers, html).into_response()
-        }
-        Err(error) => ApiError::Internal(error.to_string()).into_response(),
+    let html = site().await?.results(&words).map_err(|error| ApiError::Internal(error.to_string()))?;
+    let headers = HeaderMap::from_iter(headers().into_iter().chain([(CONTENT_TYPE, HTML)]));
+    Ok((headers, html).into_response())
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn rendering_does_not_keep_the_thread_that_serves() {
+        assert!(site().now_or_never().is_none(), "the first request waits");
+        assert!(site().await.expect("the site").pages.contains_key(HOME));
+        assert!(site().now_or_never().is_some(), "later ones do not");
     }
 }

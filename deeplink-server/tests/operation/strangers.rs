@@ -133,6 +133,23 @@ fn r1_unread_documents_cost_no_copy_and_no_processor_time() {
     assert!(took <= 4 * least.max(1), "{took} hundredths of a second, and {least} for /health");
 }
 
+/// R1: the search answers every request by itself: 120 unread answers to the longest query cost at most 20 MiB and 25 ms of
+/// processor time each.
+#[test]
+fn r1_unread_searches_cost_little() {
+    const STREAMS: u32 = 120;
+    const SEARCH: &str = "/docs/search?q=e+t+a+o+i+n+s+r";
+    let server = Home::new();
+    let server = server.serve();
+    assert_eq!(server.get(SEARCH).status, 200);
+    let (peak, time) = (Peak::watch(&server), processor_time(&server));
+    let stream = never_read(server.address, SEARCH, STREAMS);
+    read_heads(&stream, STREAMS);
+    let (grown, took) = (peak.grown(), processor_time(&server) - time);
+    assert!(grown <= 20, "{grown} MiB");
+    assert!(took <= u64::from(STREAMS) * 5 / 2, "{took} hundredths of a second");
+}
+
 /// Sends a request whose answer may come before its end, and gives the status.
 fn status_of(server: &Server, head: &str, body: &[u8]) -> u16 {
     let mut stream = TcpStream::connect(server.address).expect("a connection");
