@@ -248,6 +248,23 @@ async fn x12_the_documentation_runs_nothing() {
         let max = if path.starts_with("/docs/reference") { MAX_REFERENCE_BYTES } else { MAX_BYTES };
         assert!(html.len() <= max, "{path} has {} bytes", html.len());
     }
-    let slash = world.nobody.get("/docs/").await;
-    assert_eq!((slash.status, slash.header("location")), (303, "/docs"));
+}
+
+#[tokio::test]
+async fn other_spellings_of_a_page_lead_to_it() {
+    let world = spawn().await;
+    for (path, expected) in [
+        ("/docs/", "303 /docs"),
+        ("/docs/quickstart/", "303 /docs/quickstart"),
+        ("/docs/quickstart.md", "303 /docs/quickstart"),
+        ("/docs/reference/", "303 /docs/reference"),
+        ("/docs/reference/links/", "303 /docs/reference/links"),
+        ("/docs/nowhere/", "404 "),
+        ("/docs/nowhere.md", "404 "),
+        ("/docs/quickstart.md/", "404 "),
+        ("/docs/quickstart//", "404 "),
+    ] {
+        let reply = world.nobody.get(path).await;
+        assert_eq!(format!("{} {}", reply.status, reply.header("location")), expected, "{path}");
+    }
 }

@@ -68,9 +68,12 @@ pub(crate) fn routes() -> Router<Shared> {
         .route("/docs", get(show))
         .route("/docs/", get(|| async { see_other(HOME) }))
         .route("/docs/reference", get(show))
+        .route("/docs/reference/", get(show))
         .route("/docs/reference/{tag}", get(show))
+        .route("/docs/reference/{tag}/", get(show))
         .route("/docs/search", get(find))
         .route("/docs/{guide}", get(show))
+        .route("/docs/{guide}/", get(show))
 }
 
 async fn show(State(app): State<Shared>, request: Request) -> Response {
@@ -78,8 +81,14 @@ async fn show(State(app): State<Shared>, request: Request) -> Response {
         Ok(site) => site,
         Err(error) => return error.into_response(),
     };
-    match site.pages.get(request.uri().path()) {
-        Some(page) => page.answer(request.headers()),
+    let path = request.uri().path();
+    if let Some(page) = site.pages.get(path) {
+        return page.answer(request.headers());
+    }
+    // As the file is named in the repository, or as a directory.
+    let other = path.strip_suffix(".md").or_else(|| path.strip_suffix('/'));
+    match other.filter(|path| site.pages.contains_key(*path)) {
+        Some(path) => see_other(path),
         None => missing::show(State(app), request).await,
     }
 }
