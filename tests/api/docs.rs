@@ -242,6 +242,11 @@ async fn x12_the_documentation_runs_nothing() {
         assert_eq!(reply.header("content-security-policy"), policy, "{path}");
         assert_eq!(reply.header("x-content-type-options"), "nosniff", "{path}");
         assert_eq!(html.matches("<style").count(), 1, "{path}");
+        let stops = html.split('<').filter(|element| element.contains(" tabindex=\"0\""));
+        let stops: Vec<_> = stops.filter(|element| !element.starts_with("pre class=\"wide\"")).collect();
+        assert!(stops.iter().all(|stop| stop.starts_with("div class=\"scroll\"")), "{path}: {stops:?}");
+        let names: BTreeSet<_> = stops.iter().collect();
+        assert_eq!(names.len(), stops.len(), "{path} has two tab stops with one name: {stops:?}");
         for part in ["<script", " style=\"", " onload", " onclick", "javascript:"] {
             assert!(!html.contains(part), "{path} has {part}");
         }

@@ -76,12 +76,14 @@ fn anchor(heading: &str, seen: &mut HashMap<String, usize>) -> String {
 fn body(events: Vec<Event<'_>>, sections: &[Section]) -> String {
     let mut anchors = sections.iter().map(|section| CowStr::from(section.anchor.as_str()));
     let (mut in_title, mut in_rust, mut in_file) = (false, false, false);
+    let (mut tables, mut is_wide) = (Tables::default(), false);
     let mut shown = Vec::with_capacity(events.len());
     for event in events {
         shown.push(match event {
             Event::Start(Tag::Heading { level, classes, attrs, .. }) => {
                 let id = anchors.next();
                 in_title = level == HeadingLevel::H1;
+                tables.next_section();
                 if in_title {
                     continue;
                 }
@@ -93,20 +95,29 @@ fn body(events: Vec<Event<'_>>, sections: &[Section]) -> String {
             }
             _ if in_title => continue,
             Event::Start(Tag::CodeBlock(kind)) => {
-                in_rust = matches!(kind, CodeBlockKind::Fenced(mark) if mark.starts_with("rust"));
-                markup("<pre tabindex=\"0\"><code>")
+                let mark = if let CodeBlockKind::Fenced(mark) = &kind { &**mark } else { "" };
+                in_rust = mark.starts_with("rust");
+                // Output in columns is not wrapped.
+                markup(if mark == "text" { "<pre class=\"wide\" tabindex=\"0\"><code>" } else { "<pre><code>" })
             }
             Event::End(TagEnd::CodeBlock) => {
                 in_rust = false;
                 markup("</code></pre>\n")
             }
             Event::Text(text) if in_rust => Event::Text(without_hidden_lines(&text).into()),
-            Event::Start(Tag::Table(_)) => {
-                shown.push(markup("<div class=\"scroll\" role=\"group\" aria-label=\"Table\" tabindex=\"0\">"));
+            Event::Start(Tag::Table(columns)) => {
+                is_wide = columns.len() > 2;
+                if is_wide {
+                    shown.push(tables.begin(sections));
+                }
                 // Alignment would be an attribute that the pages' policy forbids.
                 Event::Start(Tag::Table(Vec::new()))
             }
             Event::End(TagEnd::Table) => {
+                if !is_wide {
+                    shown.push(event);
+                    continue;
+                }
                 shown.push(event);
                 markup("</div>\n")
             }
@@ -127,6 +138,35 @@ fn body(events: Vec<Event<'_>>, sections: &[Section]) -> String {
     let mut text = String::new();
     html::push_html(&mut text, shown.into_iter());
     text
+}
+
+/// Names the tables of a page, each by the heading that it is below.
+#[derive(Default)]
+struct Tables {
+    /// Headings so far.
+    headings: usize,
+    /// Tables below the last of them.
+    count: usize,
+}
+
+impl Tables {
+    fn next_section(&mut self) {
+        self.headings += 1;
+        self.count = 0;
+    }
+
+    /// The beginning of a table that does not fit narrow screens: people scroll it with the keyboard, too.
+    fn begin(&mut self, sections: &[Section]) -> Event<'static> {
+        self.count += 1;
+        let section = self.headings.checked_sub(1).and_then(|at| sections.get(at));
+        let heading = section.map_or("", |section| section.heading.as_str());
+        let number = if self.count == 1 { String::new() } else { format!(" {}", self.count) };
+        let mut label = String::new();
+        // Quotes are left as they are in texts.
+        html::push_html(&mut label, std::iter::once(Event::Text(format!("Table{number}: {heading}").into())));
+        let label = label.replace('"', "&quot;");
+        Event::InlineHtml(format!("<div class=\"scroll\" role=\"group\" aria-label=\"{label}\" tabindex=\"0\">").into())
+    }
 }
 
 fn markup(text: &'static str) -> Event<'static> {
@@ -225,6 +265,19 @@ mod tests {
     #[test]
     fn lines_that_rustdoc_hides_are_hidden() {
         let html = document("# T\n\n```rust,no_run\n# fn main() {\nlet x = 1;\n# }\n```\n").html;
-        assert_eq!(html, "<pre tabindex=\"0\"><code>let x = 1;\n</code></pre>\n");
+        assert_eq!(html, "<pre><code>let x = 1;\n</code></pre>\n");
+    }
+
+    #[test]
+    fn what_may_not_fit_is_scrolled_and_has_a_name() {
+        let wide = "| a | b | c |\n|---|---|---|\n| 1 | 2 | 3 |\n";
+        let html = document(&format!("# T\n\n## A \"b\"\n\n{wide}\n{wide}\n## C\n\n{wide}")).html;
+        let labels = html.split("aria-label=\"").skip(1).filter_map(|rest| rest.split('"').next());
+        assert_eq!(labels.collect::<Vec<_>>(), ["Table: A &quot;b&quot;", "Table 2: A &quot;b&quot;", "Table: C"]);
+        assert_eq!(html.matches("tabindex").count(), 3);
+        assert_eq!(html.matches("</table>\n</div>").count(), 3);
+        let html = document("# T\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n```sh\nls\n```\n").html;
+        assert!(html.starts_with("<table>") && !html.contains("tabindex") && !html.contains("<div"), "{html}");
+        assert!(document("# T\n\n```text\na  b\n```\n").html.starts_with("<pre class=\"wide\" tabindex=\"0\">"));
     }
 }
