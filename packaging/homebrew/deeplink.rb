@@ -25,7 +25,8 @@ class Deeplink < Formula
 
   service do
     run [opt_bin/"deeplink-server"]
-    environment_variables DEEPLINK_DATA_DIR: var/"deeplink", DEEPLINK_UNVERIFIED_LINK_TTL_DAYS: "0"
+    environment_variables DEEPLINK_DATA_DIR: var/"deeplink", DEEPLINK_FIRST_ACCOUNT: "off",
+                          DEEPLINK_UNVERIFIED_LINK_TTL_DAYS: "0"
     working_dir var/"deeplink"
     keep_alive crashed: true
     error_log_path var/"log/deeplink.log"

@@ -91,6 +91,8 @@ pub struct Config {
     pub country: Option<CountrySource>,
     /// Whether anyone may create an account.
     pub signup_open: bool,
+    /// Whether the first start of a server for its own machine creates an account.
+    pub first_account: bool,
     /// Whether people can sign up and sign in.
     pub sessions: bool,
     /// Where mails go, if configured; see [`Config::mail_at`].
@@ -202,6 +204,9 @@ impl Config {
             country: country_source(settings, &trusted_proxies)?,
             trusted_proxies,
             signup_open: setting("DEEPLINK_SIGNUP", &settings.signup, |text| either(text, "open", "closed"))?,
+            first_account: setting("DEEPLINK_FIRST_ACCOUNT", &settings.first_account, |text| {
+                either(text, "on", "off")
+            })?,
             sessions: setting("DEEPLINK_SESSIONS", &settings.sessions, |text| either(text, "on", "off"))?,
             mail: MailTransport::read(settings.mail_dir.as_deref(), environment)?,
             mail_from: optional("DEEPLINK_MAIL_FROM", settings.mail_from.as_deref(), |text| {
