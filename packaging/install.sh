@@ -52,8 +52,12 @@ case $dir in
 esac
 releases=${DEEPLINK_RELEASES:-}
 releases=${releases%/}
+# Only https, also where a download is redirected to; http is for tests on this machine.
+protocol=https
 case $releases in
-https://* | http://localhost* | http://127.0.0.1*) ;;
+https://*) ;;
+http://*@*) fail "DEEPLINK_RELEASES must be an https URL" ;;
+http://localhost | http://localhost[:/]* | http://127.0.0.1 | http://127.0.0.1[:/]*) protocol=http ;;
 '') fail "set DEEPLINK_RELEASES to the URL of a release, such as https://example.com/deeplink" ;;
 *) fail "DEEPLINK_RELEASES must be an https URL" ;;
 esac
@@ -76,9 +80,12 @@ else
     fail "sha256sum is missing"
 fi
 if command -v curl >/dev/null; then
-    download() { curl -fsSL --proto '=http,https' --retry 3 -o "$2" "$1"; }
+    download() { curl -fsSL --proto "=$protocol" --proto-redir "=$protocol" --retry 3 -o "$2" "$1"; }
 elif command -v wget >/dev/null; then
-    download() { wget -q -O "$2" "$1"; }
+    # BusyBox has no such option.
+    only=
+    if [ "$protocol" = https ] && wget --help 2>&1 | grep -q -e --https-only; then only=--https-only; fi
+    download() { wget -q ${only:+"$only"} -O "$2" "$1"; }
 else
     fail "curl or wget is needed"
 fi
