@@ -165,7 +165,7 @@ impl Config {
         let outbound_allow = optional("DEEPLINK_OUTBOUND_ALLOW", settings.outbound_allow.as_deref(), |text| {
             outbound_allow(text, public_url.as_ref())
         })?;
-        let listen = setting("DEEPLINK_LISTEN", &settings.listen, address)?;
+        let listen = Self::listen_address(settings)?;
         let home_url = optional("DEEPLINK_HOME_URL", settings.home_url.as_deref(), |text| {
             home_url(text, &public_url.clone().unwrap_or_else(|| own_url(listen)))
         })?;
@@ -254,6 +254,11 @@ impl Config {
             retention_days: setting("DEEPLINK_RETENTION_DAYS", &settings.retention_days, days)?,
             log: setting("DEEPLINK_LOG", &settings.log, log_filter)?,
         })
+    }
+
+    /// [`Config::listen`], whatever the other settings are.
+    pub(crate) fn listen_address(settings: &Settings) -> Result<SocketAddr, BadSetting> {
+        setting("DEEPLINK_LISTEN", &settings.listen, address)
     }
 
     /// The limits of a plan on this service.
