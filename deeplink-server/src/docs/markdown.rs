@@ -79,7 +79,7 @@ fn body(events: Vec<Event<'_>>, sections: &[Section]) -> String {
     let (mut tables, mut is_wide) = (Tables::default(), false);
     let mut shown = Vec::with_capacity(events.len());
     for event in events {
-        shown.push(match event {
+        let next = match event {
             Event::Start(Tag::Heading { level, classes, attrs, .. }) => {
                 let id = anchors.next();
                 in_title = level == HeadingLevel::H1;
@@ -133,7 +133,8 @@ fn body(events: Vec<Event<'_>>, sections: &[Section]) -> String {
                 markup("</code>")
             }
             other => inert(other),
-        });
+        };
+        shown.push(next);
     }
     let mut text = String::new();
     html::push_html(&mut text, shown.into_iter());
