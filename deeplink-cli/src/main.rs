@@ -153,9 +153,9 @@ fn not_sent(ctx: &Context) -> Outcome {
             let held = format!("{{\"method\":{method},\"path\":{path},\"body\":{body}}}");
             // A program or a template is for the response.
             if ctx.out.is_filtered() {
-                ctx.out.plain_json(&held)?
+                ctx.out.plain_json(&held)?;
             } else {
-                ctx.out.json(&held)?
+                ctx.out.json(&held)?;
             }
             continue;
         }

@@ -1,7 +1,7 @@
 //! The API request of a call: arguments named in the path go there, the others into the query of a read, or the body.
 
 use bytes::Bytes;
-use deeplink_core::error::{ErrorBody, ErrorCode, Invalid};
+use deeplink_core::error::{ErrorCode, Invalid};
 use deeplink_core::routes::Route;
 use http::Request;
 use http::header::{ACCEPT, CONTENT_TYPE};
@@ -15,11 +15,7 @@ const JSON: &str = "application/json";
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// The request of an operation with these arguments. Unknown ones are an error, because a model may have made them up.
-pub(crate) fn request(
-    route: Route,
-    schema: &JsonObject,
-    mut arguments: JsonObject,
-) -> Result<Request<Bytes>, ErrorBody> {
+pub(crate) fn request(route: Route, schema: &JsonObject, mut arguments: JsonObject) -> Result<Request<Bytes>, Invalid> {
     let known = schema.get("properties").and_then(Value::as_object);
     if let Some(name) = arguments.keys().find(|name| known.is_none_or(|known| !known.contains_key(*name))) {
         let names: Vec<_> = known.into_iter().flat_map(|known| known.keys().map(String::as_str)).collect();
@@ -36,11 +32,11 @@ pub(crate) fn request(
     } else if let Some(query) = query(arguments)? {
         path = format!("{path}?{query}");
     }
-    request.uri(path).body(body).map_err(|_| Invalid::whole(ErrorCode::BadRequest, "the arguments are too long").into())
+    request.uri(path).body(body).map_err(|_| Invalid::whole(ErrorCode::BadRequest, "the arguments are too long"))
 }
 
 /// A path with a value for each of its parameters.
-fn path(template: &str, mut value: impl FnMut(&str) -> Option<Value>) -> Result<String, ErrorBody> {
+fn path(template: &str, mut value: impl FnMut(&str) -> Option<Value>) -> Result<String, Invalid> {
     let (mut path, mut rest) = (String::new(), template);
     while let Some((before, (name, after))) =
         rest.split_once('{').and_then(|(before, rest)| Some((before, rest.split_once('}')?)))
@@ -58,7 +54,7 @@ fn path(template: &str, mut value: impl FnMut(&str) -> Option<Value>) -> Result<
 }
 
 /// A query with these parameters; `None` without any.
-fn query(arguments: JsonObject) -> Result<Option<String>, ErrorBody> {
+fn query(arguments: JsonObject) -> Result<Option<String>, Invalid> {
     let mut query = Serializer::new(String::new());
     let mut is_empty = true;
     for (name, value) in arguments {
@@ -78,7 +74,7 @@ fn query(arguments: JsonObject) -> Result<Option<String>, ErrorBody> {
     Ok((!is_empty).then(|| query.finish()))
 }
 
-fn text(name: &str, value: &Value) -> Result<String, ErrorBody> {
+fn text(name: &str, value: &Value) -> Result<String, Invalid> {
     match value {
         Value::String(text) => Ok(text.clone()),
         Value::Bool(_) | Value::Number(_) => Ok(value.to_string()),
@@ -88,8 +84,8 @@ fn text(name: &str, value: &Value) -> Result<String, ErrorBody> {
     }
 }
 
-fn wrong(name: &str, message: String) -> ErrorBody {
-    Invalid::field(ErrorCode::BadRequest, name.to_owned(), message).into()
+fn wrong(name: &str, message: String) -> Invalid {
+    Invalid::field(ErrorCode::BadRequest, name.to_owned(), message)
 }
 
 #[cfg(test)]
@@ -103,7 +99,7 @@ mod tests {
         let arguments = arguments.as_object().expect("arguments").clone();
         let request = request(route, &tool.input_schema, arguments).map_err(|error| {
             assert_eq!(error.code, ErrorCode::BadRequest);
-            format!("{}: {}", error.field.unwrap_or_default(), error.error)
+            format!("{}: {}", error.field.unwrap_or_default(), error.message)
         })?;
         let body = String::from_utf8_lossy(request.body());
         assert_eq!(request.headers().contains_key(CONTENT_TYPE), !body.is_empty());

@@ -47,7 +47,7 @@ impl<A: Api> Tools<A> {
     async fn run(&self, route: Route, tool: &Tool, arguments: JsonObject) -> CallToolResult {
         let request = match call::request(route, &tool.input_schema, arguments) {
             Ok(request) => request,
-            Err(error) => return outcome::refused(&error),
+            Err(error) => return outcome::refused(&error.into()),
         };
         match self.0.send(route, request).await {
             Ok(response) => outcome::of(response),

@@ -96,7 +96,7 @@ async fn show(State(app): State<Shared>, request: Request) -> Response {
 async fn find(query: Query) -> Result<Response, ApiError> {
     let words = search::words(query.every("q").next().unwrap_or_default());
     let html = site().await?.results(&words).map_err(|error| ApiError::Internal(error.to_string()))?;
-    let headers = HeaderMap::from_iter(headers().into_iter().chain([(CONTENT_TYPE, HTML)]));
+    let headers: HeaderMap = headers().into_iter().chain([(CONTENT_TYPE, HTML)]).collect();
     Ok((headers, html).into_response())
 }
 
