@@ -39,6 +39,7 @@ async fn x12_headers_of_every_route() {
         (Method::POST, "/v1/links"),
         (Method::GET, "/v1/links/page/qr.png"),
         (Method::GET, "/v1/links/page/qr.svg"),
+        (Method::POST, "/mcp"),
         (Method::GET, "/nowhere"),
         (Method::GET, "/"),
         (Method::GET, "/favicon.ico"),

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::suspension::suspend;
 use deeplink_doubles::wait::PATIENCE;
-use deeplink_testing::{Caller, Reply, Role, eventually, spawn, spawn_with};
+use deeplink_testing::{Caller, Reply, Role, eventually, spawn, spawn_with, told_countries};
 
 const VERSIONS: [&str; 3] = ["2025-03-26", "2025-06-18", "2025-11-25"];
 
@@ -288,6 +288,39 @@ async fn changes_are_recorded_like_those_of_the_api() {
     assert_eq!(a.get("/v1/audit").await.json(), before);
 }
 
+/// X21: the `Idempotency-Key` of a message is that of the operation.
+#[tokio::test]
+async fn x21_a_repeated_message_creates_one_link() {
+    let world = spawn().await;
+    let create = async |key: &str, arguments: Value| {
+        let params = json!({"name": "create_link", "arguments": arguments});
+        let message = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+        send(&world.a, &[("idempotency-key", key)], &message).await.json()["result"]["structuredContent"].clone()
+    };
+    let first = create("key-1", json!({"name": "Sale"})).await;
+    assert!(first["link_id"].is_string(), "{first}");
+    assert_eq!(create("key-1", json!({"name": "Sale"})).await, first);
+    assert_eq!(create("key-1", json!({"name": "Other"})).await["code"], "idempotency_conflict");
+    assert_ne!(create("key-2", json!({"name": "Sale"})).await["link_id"], first["link_id"]);
+    let of_api = world.a.ask(Method::POST, "/v1/links").header("idempotency-key", "key-1");
+    let of_api = of_api.json(&json!({"name": "Sale"})).send().await;
+    assert_eq!((of_api.status, of_api.json()["link_id"].clone()), (201, first["link_id"].clone()));
+}
+
+/// A click has the country that a trusted proxy names for the sender of the message.
+#[tokio::test]
+async fn a_click_of_a_tool_has_a_country() {
+    let world = spawn_with(told_countries).await;
+    world.a.make("spring-42").await;
+    let params = json!({"name": "resolve_link", "arguments": {"link_id": "spring-42"}});
+    let message = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+    let resolved = send(&world.a, &[("cf-ipcountry", "DE")], &message).await;
+    assert_eq!(resolved.json()["result"]["isError"], false, "{}", resolved.text());
+    world.node(0).count_clicks().await;
+    let report = done(&world.a, "report", json!({"link_ids": ["spring-42"], "group_by": "country"})).await;
+    assert_eq!(report["groups"], json!([{"key": "DE", "clicks": 1}]));
+}
+
 /// X1, X4, S8: what reaches no tool is refused like any other request. A page of another site, whose name may have been
 /// changed to lead to this address, is refused whatever its key.
 #[tokio::test]
@@ -329,6 +362,10 @@ async fn messages_are_refused_like_other_requests() {
         ("[]", "400 bad_request"),
         (r#"[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#, "400 bad_request"),
         (r#"{"jsonrpc":"1.0","id":1,"method":"ping"}"#, "400 bad_request"),
+        (
+            r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"create_link","arguments":{"name":"a","name":"b"}}}"#,
+            "400 bad_request",
+        ),
         (&deep, "400 bad_request"),
         (&large, "413 payload_too_large"),
     ] {
