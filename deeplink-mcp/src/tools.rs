@@ -44,9 +44,11 @@ mod tests {
         for (tool, (name, route)) in all().iter().zip(ROUTES) {
             assert_eq!(tool.name, name);
             let hints = tool.annotations.as_ref().expect("annotations");
-            // Resolving a link counts a click, which changes nothing that a caller could want to keep.
-            assert_eq!(hints.read_only_hint, Some(route.method == "GET"), "{name}");
-            assert_eq!(hints.destructive_hint, (route.method != "GET").then_some(name != "create_link"), "{name}");
+            // Resolving a link counts a click, which webhooks and reports show.
+            let only_reads = route.method == "GET" && name != "resolve_link";
+            assert_eq!(hints.read_only_hint, Some(only_reads), "{name}");
+            let destroys = matches!(name, "update_link" | "delete_link");
+            assert_eq!(hints.destructive_hint, (!only_reads).then_some(destroys), "{name}");
             assert_eq!(tool.input_schema["additionalProperties"], false, "{name}");
         }
     }
