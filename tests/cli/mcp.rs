@@ -133,6 +133,9 @@ fn it_ends_with_its_input_and_needs_a_key() {
     assert_eq!(Dl::at(&double.url).run("mcp").ok(), "");
     let without = Dl::new().env("DL_BASE_URL", &double.url).run_with("mcp", &session(&[]));
     assert!(without.fails(4).starts_with("error[") && without.stdout.is_empty(), "{without}");
+    // Stdin has the messages, so that no key can be read from it.
+    let key_too = Dl::at(&double.url).run_with("mcp --api-key-file -", &session(&[]));
+    assert!(key_too.fails(2).contains("both read stdin") && key_too.stdout.is_empty(), "{key_too}");
     assert!(double.requests().is_empty());
 }
 

@@ -49,6 +49,7 @@ const TOOLS: &[(&str, &str)] = &[
     ("links tag", "update_link or bulk_update_links"),
     ("logout", "local"),
     ("man", "local"),
+    ("mcp", "the operations of its tools"),
     ("open signin", "a browser page"),
     ("profile add", "local"),
     ("profile list", "local"),

@@ -1,5 +1,7 @@
 //! `dl mcp`: the tools of `deeplink-mcp` on stdin and stdout, for a program that runs AI agents.
 
+use std::io::{self, IsTerminal};
+
 use bytes::Bytes;
 use clap::Args;
 use deeplink_client::Client;
@@ -28,7 +30,13 @@ pub(crate) struct Mcp {}
 
 impl Mcp {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
+        // No key can be read from stdin, or asked for there.
+        ctx.take_stdin("dl mcp")?;
         let tools = Tools::new(Service(ctx.client().await?));
+        if io::stdin().is_terminal() {
+            ctx.console
+                .note("waiting for the messages of an MCP client, which starts this command itself; end with Ctrl-D");
+        }
         let ended = match tools.serve(rmcp::transport::stdio()).await {
             Ok(running) => running.waiting().await.map(|_| ()).map_err(|error| error.to_string()),
             // Stdin ended before a client introduced itself.
