@@ -43,7 +43,7 @@ async fn who_sees_a_page_and_who_gets_json() {
         ("/docs/nowhere", BROWSER, "", format!("404 {HTML}")),
         ("/docs/nowhere", "*/*", "", format!("404 {JSON}")),
         ("/docs/reference/nowhere", BROWSER, "", format!("404 {HTML}")),
-        ("/docs/quickstart/", BROWSER, "", format!("404 {HTML}")),
+        ("/docs/quickstart/", BROWSER, "", "303 /docs/quickstart".to_owned()),
         ("/v1/nowhere", BROWSER, "", format!("404 {HTML}")),
         ("/v1/nowhere", JSON, "", format!("404 {JSON}")),
         ("/v1/links", BROWSER, "", format!("401 {JSON}")),
