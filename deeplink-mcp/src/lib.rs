@@ -75,12 +75,15 @@ impl<A: Api> ServerHandler for Tools<A> {
     async fn call_tool(
         &self,
         call: CallToolRequestParams,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let Some((route, tool)) = tools::named(&call.name) else {
             return Err(ErrorData::invalid_params(format!("there is no tool \"{}\"", call.name), None));
         };
-        Ok(self.run(route, tool, call.arguments.unwrap_or_default()).await.into())
+        // The library lets a call go on after its client has left or cancelled it.
+        let running = self.run(route, tool, call.arguments.unwrap_or_default());
+        let result = context.ct.run_until_cancelled(running).await;
+        result.map(Into::into).ok_or_else(|| ErrorData::internal_error("the call was cancelled", None))
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {

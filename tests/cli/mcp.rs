@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -137,6 +138,20 @@ fn it_ends_with_its_input_and_needs_a_key() {
     let key_too = Dl::at(&double.url).run_with("mcp --api-key-file -", &session(&[]));
     assert!(key_too.fails(2).contains("both read stdin") && key_too.stdout.is_empty(), "{key_too}");
     assert!(double.requests().is_empty());
+}
+
+/// Nothing waits for the answer to a call that its client no longer wants.
+#[test]
+fn a_cancelled_call_ends() {
+    let double = Double::new(|_| Answer::new(200, "{}").after(Duration::from_secs(20)));
+    let mut lines = session(&[("list_tags", json!({}))]);
+    let cancelled = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 0}});
+    writeln!(lines, "{cancelled}").expect("a string grows");
+    let began = Instant::now();
+    let seen = answers(&Dl::at(&double.url).run_with("mcp", &lines));
+    assert!(seen.contains_key("\"tools\"") && !seen.contains_key("0"), "{seen:?}");
+    // Answers under way when stdin ends have five seconds.
+    assert!(began.elapsed() < Duration::from_secs(5));
 }
 
 /// Against the real service, with an account's key and with an affiliate's credential.
