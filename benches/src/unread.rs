@@ -16,9 +16,9 @@ use crate::shares;
 const STREAMS: u32 = 128;
 /// Public routes: unchanging documents, pages, and answers for a link.
 const PUBLIC: &[&str] = &[
-    "/docs/",
-    "/docs/swagger-ui-bundle.js",
-    "/docs/swagger-ui.css",
+    "/docs",
+    "/docs/reference/links",
+    "/docs/search?q=link",
     "/openapi.json",
     "/llms.txt",
     "/sdk/deeplink.js",

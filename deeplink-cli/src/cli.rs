@@ -2,13 +2,14 @@
 
 use clap::{Parser, Subcommand};
 
+use crate::commands::links::Explain;
 use crate::commands::{
     account::Account, affiliates::Affiliates, api::Api, apps::Apps, audit::Audit, billing::Billing,
-    completions::Completions, config::ConfigCommand, doctor::Doctor, domains::Domains, events::Events, help::Help,
-    import::Import, imports::Imports, keys::Keys, links::Links, login::Login, logout::Logout, man::Man, open::Open,
-    ping::Ping, pk::Pk, profile::ProfileCommand, qr_logos::QrLogos, sdk::Sdk, session::Session, signup::Signup,
-    sources::Sources, stats::Stats, tags::Tags, team::Team, token::Token, webhooks::Webhooks, wellknown::Wellknown,
-    whoami::Whoami,
+    completions::Completions, config::ConfigCommand, demo::Demo, doctor::Doctor, domains::Domains, events::Events,
+    help::Help, import::Import, imports::Imports, keys::Keys, links::Links, login::Login, logout::Logout, man::Man,
+    mcp::Mcp, open::Open, ping::Ping, pk::Pk, profile::ProfileCommand, qr_logos::QrLogos, sdk::Sdk, session::Session,
+    signup::Signup, sources::Sources, stats::Stats, tags::Tags, team::Team, token::Token, webhooks::Webhooks,
+    wellknown::Wellknown, whoami::Whoami,
 };
 use crate::global::Global;
 use crate::help::help;
@@ -21,16 +22,24 @@ use crate::help::help;
     disable_help_subcommand = true,
     max_term_width = 100,
     after_help = help(
-        "Results go to stdout, everything else to stderr. \"dl help exit-codes\" lists the exit codes.",
+        "Results go to stdout, everything else to stderr. \"dl help output\" describes the output formats, and \"dl help \
+         exit-codes\" lists the exit codes.",
         &[
-            "dl login --base-url https://dl.example.com",
-            "dl links create https://example.com/p/42 --id spring-42",
+            "dl login --email you@example.com --base-url https://dl.example.com",
+            "dl links create https://example.com/p/42",
+            "dl stats --from 7d",
+            "dl demo",
         ],
     )
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
+
+    /// Print help with the global options: -o, --fields, --json, --jq, --render, --profile, --base-url, --yes, --dry-run,
+    /// --progress and others
+    #[arg(long, global = true, action = clap::ArgAction::HelpShort, display_order = 1000)]
+    help_all: Option<bool>,
 
     #[command(flatten)]
     pub(crate) global: Global,
@@ -40,9 +49,15 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Links(Links),
+    Demo(Demo),
     Tags(Tags),
     QrLogos(QrLogos),
     Stats(Stats),
+    #[command(after_help = help(
+        "This is dl links explain; \"dl links explain --help\" lists the visitors.",
+        &["dl explain spring-42", "dl explain spring-42 --as iphone"],
+    ))]
+    Explain(Explain),
     Events(Events),
     Import(Box<Import>),
     Imports(Imports),
@@ -71,6 +86,7 @@ pub(crate) enum Command {
     Wellknown(Wellknown),
     Doctor(Doctor),
     Api(Api),
+    Mcp(Mcp),
     Completions(Completions),
     Man(Man),
     Help(Help),
@@ -84,5 +100,19 @@ mod tests {
     #[test]
     fn the_tree_is_sound() {
         super::Cli::command().debug_assert();
+        crate::help::short(super::Cli::command()).debug_assert();
+    }
+
+    /// Hidden global options are still taken, and reach their place.
+    #[test]
+    fn the_tree_of_short_help_takes_the_same_options() {
+        use clap::FromArgMatches;
+
+        let line = ["dl", "--profile", "a", "links", "-n", "list", "--json", "url,link_id", "--limit", "5"];
+        let matches = crate::help::short(super::Cli::command()).try_get_matches_from(line).expect("a command line");
+        let cli = super::Cli::from_arg_matches(&matches).expect("a command");
+        assert_eq!(cli.global.profile.as_deref(), Some("a"));
+        assert!(cli.global.dry_run);
+        assert_eq!(cli.global.json_fields.expect("fields"), ["url", "link_id"]);
     }
 }

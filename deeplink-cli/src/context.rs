@@ -22,7 +22,7 @@ use crate::exit::Exit;
 use crate::files;
 use crate::global::{Global, ProgressMode};
 use crate::net::NotSent;
-use crate::output::{self, Format, Out, Pen};
+use crate::output::{self, Format, Out, Pen, Wanted};
 use crate::signals::SignalHold;
 
 /// Default time limit of a call.
@@ -64,12 +64,12 @@ impl Context {
         config::check_profile_name(&profile)?;
         let stored = config.profiles.get(&profile);
         let of_profile = stored.and_then(|profile| profile.output.clone());
-        let format = match (global.output, &env.output, of_profile) {
-            (Some(format), ..) => format,
-            (None, Some(text), _) => word("DL_OUTPUT", text)?,
-            (None, None, Some(text)) => word("output in config.toml", &text)?,
-            (None, None, None) => Format::Table,
-        };
+        let wanted = Wanted::read(&global, || match (global.output, &env.output, of_profile) {
+            (Some(format), ..) => Ok(format),
+            (None, Some(text), _) => word("DL_OUTPUT", text),
+            (None, None, Some(text)) => word("output in config.toml", &text),
+            (None, None, None) => Ok(Format::Table),
+        })?;
         let progress = match (global.progress, &env.progress) {
             (Some(mode), _) => mode,
             (None, Some(text)) => word("DL_PROGRESS", text)?,
@@ -92,8 +92,8 @@ impl Context {
             }
             (None, None) => RETRIES,
         };
-        console.set_json(format.is_json());
-        let out = Out::new(format, global.fields.clone(), color).spreadsheet_safe(global.spreadsheet_safe);
+        console.set_json(wanted.json_errors);
+        let out = Out::new(wanted, color).spreadsheet_safe(global.spreadsheet_safe).messages_to(Arc::clone(&console));
         Ok(Self {
             global,
             env,

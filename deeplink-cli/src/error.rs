@@ -7,6 +7,7 @@ use std::io;
 use serde::Serialize;
 
 use crate::exit::Exit;
+use crate::hints;
 
 /// What every command returns.
 pub(crate) type Outcome<T = ()> = Result<T, Stop>;
@@ -180,9 +181,14 @@ impl Stop {
         }
     }
 
-    /// The same for a link.
+    /// The same for a link, with how to find one like it.
     pub(crate) fn naming_link(self, id: &str) -> Self {
-        self.naming(&format!("link with ID {id}"))
+        match self.naming(&format!("link with ID {id}")) {
+            Self::Failed(failure) if failure.hint.as_deref() == Some(hints::LISTS_LINKS) => {
+                failure.hint(format!("dl links list --search {id} looks for it in IDs, names, tags and URLs")).into()
+            }
+            other => other,
+        }
     }
 }
 

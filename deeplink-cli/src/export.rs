@@ -37,7 +37,11 @@ pub(crate) struct Chunk {
 impl Target {
     /// Whether the export is JSONL rather than CSV.
     pub(crate) fn is_jsonl(&self, ctx: &Context) -> Outcome<bool> {
-        match ctx.global.output.or_else(|| by_name(self.out.as_deref())) {
+        ctx.out.refuse_filter(
+            "exports",
+            "the commands that list print JSON: for example, dl links list --all --jq .url",
+        )?;
+        match ctx.global.format().or_else(|| by_name(self.out.as_deref())) {
             None | Some(Format::Csv) => Ok(false),
             Some(Format::Jsonl) => Ok(true),
             Some(_) => Err(Failure::usage("exports are CSV or JSONL").hint("use -o csv or -o jsonl").into()),

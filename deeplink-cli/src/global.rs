@@ -47,13 +47,25 @@ pub(crate) struct Global {
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) api_key_file: Option<PathBuf>,
 
-    /// Output format: table, json, jsonl, csv or id [env: DL_OUTPUT] [default: table]
+    /// Output format: table, json, jsonl, yaml, csv or id [env: DL_OUTPUT] [default: table]
     #[arg(short, long, global = true, value_name = "FORMAT", hide_possible_values = true)]
     pub(crate) output: Option<Format>,
 
     /// Fields to print, in this order
     #[arg(long, global = true, value_name = "A,B", value_delimiter = ',')]
     pub(crate) fields: Option<Vec<String>>,
+
+    /// JSON with these fields: same as -o json --fields A,B
+    #[arg(long = "json", global = true, value_name = "A,B", value_delimiter = ',')]
+    pub(crate) json_fields: Option<Vec<String>>,
+
+    /// Run a jq program on each JSON record, or with -o json on whole responses; strings are printed raw
+    #[arg(long, global = true, value_name = "PROGRAM")]
+    pub(crate) jq: Option<String>,
+
+    /// Render each JSON record, or with -o json whole responses, with a Jinja template
+    #[arg(long, global = true, value_name = "TEMPLATE")]
+    pub(crate) render: Option<String>,
 
     /// In CSV, put ' in front of cells that a spreadsheet would treat as formulas; imports remove it
     #[arg(long, global = true)]
@@ -94,4 +106,11 @@ pub(crate) struct Global {
     /// Print what would be sent, without sending it
     #[arg(short = 'n', long, global = true)]
     pub(crate) dry_run: bool,
+}
+
+impl Global {
+    /// The format that the flags name.
+    pub(crate) fn format(&self) -> Option<Format> {
+        self.output.or(self.json_fields.as_ref().map(|_| Format::Json))
+    }
 }

@@ -6,6 +6,9 @@ use std::iter::successors;
 use deeplink_client::{Error, Kind};
 use deeplink_core::error::ErrorCode;
 
+/// The hint for something that was not found, which is a link unless the command says otherwise.
+pub(crate) const LISTS_LINKS: &str = "dl links list shows the account's links";
+
 type Cause = dyn std::error::Error + 'static;
 
 /// The host that a request was sent to.
@@ -35,7 +38,7 @@ pub(crate) fn of(error: &Error, asked: &Asked) -> Option<String> {
                 .to_owned()
         }
         Some(ErrorCode::ForbiddenScope) => "this key belongs to an affiliate; use an account key".to_owned(),
-        Some(ErrorCode::NotFound) => "dl links list shows the account's links".to_owned(),
+        Some(ErrorCode::NotFound) => LISTS_LINKS.to_owned(),
         Some(ErrorCode::AffiliateScopeMismatch) => {
             "omit --affiliate: this key always uses its own affiliate".to_owned()
         }

@@ -95,22 +95,34 @@ pub(crate) struct Tally<'a> {
     tried: usize,
     not_sent: bool,
     failed: Vec<(Exit, Item)>,
+    /// The hints that were given: once is enough.
+    hints: Vec<String>,
 }
 
 impl<'a> Tally<'a> {
     /// Starts a tally of these ids.
     pub(crate) fn new(ctx: &'a Context, ids: &[String]) -> Self {
-        Self { ctx, tried: ids.len(), not_sent: false, failed: Vec::new() }
+        Self { ctx, tried: ids.len(), not_sent: false, failed: Vec::new(), hints: Vec::new() }
     }
 
-    /// Records and reports a failure; anything more than the failure of one id ends the command.
+    /// Records a failure and reports it on one line, after which comes a hint that was not given before. Anything more than
+    /// the failure of one id ends the command.
     pub(crate) fn failed(&mut self, id: &str, stop: Stop) -> Outcome {
         match stop {
             Stop::NotSent => self.not_sent = true,
             Stop::Failed(mut failure) => {
                 self.failed.push((failure.exit, failure.as_item(id)));
-                if !self.ctx.out.format.is_json() {
+                if !self.ctx.out.json_errors {
                     failure.message = format!("{id}: {}", failure.message);
+                    if self.ctx.console.verbosity() == 0 {
+                        failure.request_id = None;
+                    }
+                    if let Some(hint) = failure.hint.take()
+                        && !self.hints.contains(&hint)
+                    {
+                        self.hints.push(hint.clone());
+                        failure.hint = Some(hint);
+                    }
                     self.ctx.console.failure(&failure);
                 }
             }
@@ -132,11 +144,8 @@ impl<'a> Tally<'a> {
         let left = tried.saturating_sub(good + bad);
         let message = format!("{}; {good} of {tried} {done}, {bad} failed, {left} not tried", why.message);
         let exit = if alike { why.exit } else { Exit::Partial };
-        let items = if self.ctx.out.format.is_json() {
-            self.failed.into_iter().map(|(_, item)| item).collect()
-        } else {
-            Vec::new()
-        };
+        let items =
+            if self.ctx.out.json_errors { self.failed.into_iter().map(|(_, item)| item).collect() } else { Vec::new() };
         Failure { exit, message, items, ..why }
     }
 
@@ -153,7 +162,7 @@ impl<'a> Tally<'a> {
         let Some((first, _)) = self.failed.first() else { return Ok(()) };
         let alike = self.failed.len() == self.tried && self.failed.iter().all(|(exit, _)| exit == first);
         let exit = if alike { *first } else { Exit::Partial };
-        if !self.ctx.out.format.is_json() {
+        if !self.ctx.out.json_errors {
             let what = format!("{} of {} failed", self.failed.len(), self.tried);
             return Err(Failure::new(exit, what).into());
         }

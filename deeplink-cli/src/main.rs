@@ -6,6 +6,7 @@ mod cli;
 mod clipboard;
 mod clock;
 mod commands;
+mod complete;
 mod config;
 mod console;
 mod context;
@@ -48,7 +49,7 @@ use crate::env::Env;
 use crate::error::{Failure, Outcome, Stop};
 use crate::exit::Exit;
 use crate::global::When;
-use crate::output::{Format, Out};
+use crate::output::{Format, Out, Wanted};
 use crate::signals::Signals;
 
 fn main() {
@@ -60,20 +61,28 @@ fn main() {
 
 fn run(args: &[OsString]) -> Exit {
     let early = Early::guess(args);
+    match complete::handle(args) {
+        Ok(false) => {}
+        Ok(true) => return Exit::Success,
+        Err(stop) => return report(&early.console(&Env::for_errors()), stop),
+    }
     let env = match Env::read() {
         Ok(env) => env,
         Err(stop) => return report(&early.console(&Env::for_errors()), stop),
     };
     let colors = early.colors(&env);
-    let mut tree = Cli::command().color(if colors.stdout && colors.stderr {
-        clap::ColorChoice::Always
-    } else {
-        clap::ColorChoice::Never
-    });
-    let parsed = tree.try_get_matches_from_mut(args).and_then(|matches| Cli::from_arg_matches(&matches));
+    let color = if colors.stdout && colors.stderr { clap::ColorChoice::Always } else { clap::ColorChoice::Never };
+    let parse = |tree: clap::Command| {
+        let matches = tree.color(color).try_get_matches_from_mut(args);
+        matches.and_then(|matches| Cli::from_arg_matches(&matches))
+    };
+    let parsed = match parse(Cli::command()) {
+        Err(error) if help::is_short(&error, args) => parse(help::short(Cli::command())),
+        parsed => parsed,
+    };
     let cli = match parsed {
         Ok(cli) => cli,
-        Err(error) => return usage(&with_format(error), &early, &env),
+        Err(error) => return usage(&with_tip(error, args), &early, &env),
     };
     let manner =
         Manner { quiet: cli.global.quiet, verbosity: cli.global.verbose, json: early.json(&env), color: colors.stderr };
@@ -86,7 +95,7 @@ fn run(args: &[OsString]) -> Exit {
 }
 
 fn command(cli: Cli, env: Env, console: Arc<Console>, colors: Colors) -> Outcome {
-    let alone = Out::new(Format::Table, None, colors.stdout);
+    let alone = Out::new(Wanted::plain(), colors.stdout);
     if let Some(outcome) = cli.command.run_alone(&alone) {
         return outcome;
     }
@@ -94,10 +103,15 @@ fn command(cli: Cli, env: Env, console: Arc<Console>, colors: Colors) -> Outcome
     let outcome = with_signals(cli.command, &ctx);
     // Output before a failure is still a result.
     let flushed = ctx.out.flush();
-    match outcome {
-        Err(Stop::NotSent) => not_sent(&ctx),
-        Ok(()) => flushed,
-        Err(stop) => Err(stop),
+    match (outcome, ctx.out.late()) {
+        (Err(Stop::NotSent), _) => not_sent(&ctx),
+        (Ok(()), late) => flushed.and(late),
+        (Err(stop), late) => {
+            if let Err(Stop::Failed(failure)) = late {
+                ctx.console.warn(&failure.message);
+            }
+            Err(stop)
+        }
     }
 }
 
@@ -135,11 +149,14 @@ fn not_sent(ctx: &Context) -> Outcome {
                 body if is_json(body) => body.to_owned(),
                 form => quoted(form),
             };
-            ctx.out.json(&format!(
-                "{{\"method\":{},\"path\":{},\"body\":{body}}}",
-                quoted(&request.method),
-                quoted(&request.path)
-            ))?;
+            let (method, path) = (quoted(&request.method), quoted(&request.path));
+            let held = format!("{{\"method\":{method},\"path\":{path},\"body\":{body}}}");
+            // A program or a template is for the response.
+            if ctx.out.is_filtered() {
+                ctx.out.plain_json(&held)?;
+            } else {
+                ctx.out.json(&held)?;
+            }
             continue;
         }
         ctx.out.line(&format!("{} {}", request.method, request.path))?;
@@ -170,14 +187,38 @@ fn report(console: &Console, stop: Stop) -> Exit {
     }
 }
 
-/// The same error; of `--json`, which is the flag of many other tools, with the one that `dl` has.
-fn with_format(mut error: clap::Error) -> clap::Error {
-    if matches!(error.get(ContextKind::InvalidArg), Some(ContextValue::String(flag)) if flag == "--json") {
-        error.remove(ContextKind::SuggestedArg);
-        let tip = "for JSON, use '-o json'";
-        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
-    }
+/// The same error, with what `dl` calls a flag of other tools, and with what `--json` requires.
+fn with_tip(mut error: clap::Error, args: &[OsString]) -> clap::Error {
+    let tip = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::Strings(missing)) if missing.iter().any(|flag| flag == "--from <SERVICE>") => format!(
+            "SERVICE is one of {}; csv is for any other service; for a file that dl exported, use 'dl links import FILE'",
+            import::Exporter::words().join(", ")
+        ),
+        Some(ContextValue::Strings(_)) => match after_json(args) {
+            Some(word) => {
+                format!(
+                    "'--json' takes the fields to print, and took '{word}'; for JSON with all fields, use '-o json'"
+                )
+            }
+            None => return error,
+        },
+        Some(ContextValue::String(flag)) if flag.starts_with("--json") => {
+            "for JSON with all fields, use '-o json'; with some of them, '--json link_id,url'".to_owned()
+        }
+        Some(ContextValue::String(flag)) if flag == "--template" => {
+            "to render results with a template, use '--render \"{{ url }}\"'".to_owned()
+        }
+        _ => return error,
+    };
+    error.remove(ContextKind::SuggestedArg);
+    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     error
+}
+
+/// The word after `--json`, which is its value.
+fn after_json(args: &[OsString]) -> Option<&str> {
+    let words = args.iter().take_while(|word| *word != "--");
+    words.skip_while(|word| *word != "--json").nth(1)?.to_str()
 }
 
 /// Help, version, and command lines that cannot be read.
@@ -196,7 +237,12 @@ fn usage(error: &clap::Error, early: &Early, env: &Env) -> Exit {
     if early.json(env) {
         let plain = text.to_string();
         let first = plain.lines().next().unwrap_or_default();
-        let failure = Failure::usage(first.trim_start_matches("error: ")).hint("dl --help lists the commands");
+        let tip = match error.get(ContextKind::Suggested) {
+            Some(ContextValue::StyledStrs(tips)) => tips.first().map(ToString::to_string),
+            _ => None,
+        };
+        let hint = tip.unwrap_or_else(|| "dl --help lists the commands".to_owned());
+        let failure = Failure::usage(first.trim_start_matches("error: ")).hint(hint);
         early.console(env).failure(&failure);
         return Exit::Usage;
     }
@@ -221,6 +267,8 @@ struct Colors {
 /// What must be known before the command line is parsed, as far as it can be detected.
 struct Early {
     output: Option<Format>,
+    /// Whether there is a program or a template, for which the format of the environment does not count.
+    filters: bool,
     color: When,
 }
 
@@ -236,15 +284,26 @@ impl Early {
                 rest.or_else(|| short.and_then(|short| word.strip_prefix(short)).filter(|rest| !rest.is_empty()))
             })
         };
+        let has = |long: &str| {
+            words
+                .iter()
+                .any(|word| word.strip_prefix(long).is_some_and(|rest| rest.is_empty() || rest.starts_with('=')))
+        };
+        let output = value("--output", Some("-o")).and_then(|word| Format::from_str(word, false).ok());
         Self {
-            output: value("--output", Some("-o")).and_then(|word| Format::from_str(word, false).ok()),
+            // Without fields it is an error, which says so in text.
+            output: output.or(value("--json", None).filter(|fields| !fields.starts_with('-')).map(|_| Format::Json)),
+            filters: has("--jq") || has("--render"),
             color: value("--color", None).and_then(|word| When::from_str(word, false).ok()).unwrap_or(When::Auto),
         }
     }
 
     /// Whether errors are JSON.
     fn json(&self, env: &Env) -> bool {
-        let of_env = || env.output.as_deref().and_then(|word| Format::from_str(word, false).ok());
+        let of_env = || {
+            let word = env.output.as_deref().filter(|_| !self.filters)?;
+            Format::from_str(word, false).ok()
+        };
         self.output.or_else(of_env).is_some_and(Format::is_json)
     }
 

@@ -1,6 +1,7 @@
 //! The client as `dl` uses it: requests can be traced (`-v`, `-vv`) or not sent (`--dry-run`), and a failure is
 //! reported with its exit code and what to do next.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -59,12 +60,17 @@ impl Context {
         let mut builder =
             Client::builder(base.as_str()).auth(auth).user_agent(USER_AGENT).timeout(self.timeout).retry(retry);
         let (holds, traces) = (self.global.dry_run, self.console.verbosity() > 0);
+        let changed = self.out.is_filtered().then(|| self.out.changed());
         if holds && reads == Reads::Held {
             // Nothing is sent, so no transport is built.
             builder = builder.transport(Hold { inner: None, held });
         } else {
             builder = builder.wrap_transport(move |inner| {
                 let inner = if traces { Arc::new(Trace { inner, console, last: Mutex::default() }) } else { inner };
+                let inner: Arc<dyn Transport> = match changed {
+                    Some(changed) => Arc::new(Noted { inner, changed }),
+                    None => inner,
+                };
                 if holds { Arc::new(Hold { inner: Some(inner), held }) } else { inner }
             });
         }
@@ -214,6 +220,25 @@ impl Transport for Hold {
         };
         self.held.lock().unwrap_or_else(PoisonError::into_inner).push(held);
         Box::pin(async { Err(TransportError::new(Attempt::Broken, "not sent: --dry-run")) })
+    }
+}
+
+/// Notes that a request has changed something.
+struct Noted {
+    inner: Arc<dyn Transport>,
+    changed: Arc<AtomicBool>,
+}
+
+impl Transport for Noted {
+    fn send(&self, request: http::Request<Bytes>) -> Sent<'_> {
+        let is_safe = request.method().is_safe();
+        Box::pin(async move {
+            let result = self.inner.send(request).await;
+            if !is_safe && result.as_ref().is_ok_and(|reply| reply.status().is_success()) {
+                self.changed.store(true, Ordering::Relaxed);
+            }
+            result
+        })
     }
 }
 

@@ -81,16 +81,20 @@ impl SecretOut {
     /// Ensures, before the request, that the secret will not be lost.
     pub(crate) fn prepare<'a>(&self, ctx: &'a Context, sheet: &Sheet<'_>, kind: Kind) -> Outcome<SecretSink<'a>> {
         let shown = match &sheet.fields {
-            Some(_) if kind.again.is_some() => true,
+            _ if kind.again.is_some() => true,
+            // Whether a program or a template prints it is known only when it is too late.
+            _ if ctx.out.is_filtered() => false,
             Some(fields) => fields.iter().any(|field| field.name == kind.member),
-            None => ctx.out.format != Format::Id || kind.again.is_some(),
+            None => ctx.out.format != Format::Id,
         };
         let file = match &self.out_file {
             _ if ctx.global.dry_run => None,
             Some(path) => Some(make(path)?),
             None if shown => None,
             None => {
-                let what = format!("the {} is shown only once, and this output format omits it", kind.what);
+                let omits =
+                    if ctx.out.is_filtered() { "--jq and --render may omit it" } else { "this output format omits it" };
+                let what = format!("the {} is shown only once, and {omits}", kind.what);
                 return Err(Failure::usage(what).hint("use --out-file FILE to save it").into());
             }
         };

@@ -2,11 +2,17 @@
 
 use std::cell::{Cell, RefCell};
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 use tokio::sync::Notify;
 
 use crate::console::Console;
 use crate::exit::Exit;
+
+/// How long a program or a template may go on after a signal.
+const GRACE: Duration = Duration::from_millis(250);
 
 /// Defers signals while a secret that is in only one answer is not yet printed or stored.
 #[derive(Debug, Default)]
@@ -121,4 +127,30 @@ impl Signals {
             }
         }
     }
+}
+
+/// Makes signals end the process while a program or a template runs: it blocks the only thread of the runtime, which
+/// therefore does not notice them. `count` is odd during a run.
+pub(crate) fn end_long_runs(count: &Arc<AtomicU64>) {
+    let (count, (ready, listens)) = (Arc::clone(count), mpsc::channel());
+    std::thread::spawn(move || {
+        let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
+        runtime.block_on(async {
+            let Ok(mut signals) = Signals::listen() else { return };
+            // The command waits for this.
+            let _ = ready.send(());
+            let exit = signals.next().await;
+            let mut before = count.load(Ordering::Relaxed);
+            loop {
+                tokio::time::sleep(GRACE).await;
+                let now = count.load(Ordering::Relaxed);
+                if now == before && now % 2 == 1 {
+                    std::process::exit(exit.code().into());
+                }
+                before = now;
+            }
+        });
+    });
+    // An error means that there is no such thread, and the program runs without it.
+    let _ = listens.recv();
 }

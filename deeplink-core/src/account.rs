@@ -39,7 +39,7 @@ reply! {
 
 /// The request body of an update: absent fields keep their values, and `null` clears a field.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(examples(json!({"name": "Acme", "theme_color": "#0a7f5a"}))))]
 #[non_exhaustive]
 pub struct UpdateAccount {
     /// The account's name, shown only to its team, at most 100 characters.
@@ -140,7 +140,7 @@ impl AccountChange {
 
 /// The request body to delete the account.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(examples(json!({"confirm": "tnt_0123456789abcdef01234567"}))))]
 #[non_exhaustive]
 pub struct DeleteAccount {
     /// The account's ID, as confirmation.

@@ -89,7 +89,7 @@ impl FromStr for AffiliateName {
 
 /// The request body to create an affiliate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(examples(json!({"name": "Partner", "partner_key": "partner"}))))]
 #[non_exhaustive]
 pub struct CreateAffiliate {
     /// Display name of the partner, 1 to 64 characters.
@@ -114,7 +114,7 @@ impl CreateAffiliate {
 
 /// The request body of an update: absent fields keep their values. Fields cannot be cleared.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(examples(json!({"name": "Partner Ltd"}))))]
 #[non_exhaustive]
 pub struct UpdateAffiliate {
     /// Display name of the partner.

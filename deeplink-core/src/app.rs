@@ -38,7 +38,7 @@ words! {
 /// and Android requires `package_name` and at least one of `sha256_fingerprints`. Fields of the other platform
 /// are ignored. Registering the same bundle ID or package name again replaces the app.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(examples(json!({"platform": "ios", "bundle_id": "com.example.app", "team_id": "ABCDE12345"}))))]
 #[non_exhaustive]
 pub struct CreateApp {
     /// `ios` or `android`, case-insensitive.

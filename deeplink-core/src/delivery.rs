@@ -157,7 +157,7 @@ pub const MAX_REPLAYED: u32 = 1_000;
 
 /// The request body to replay failed deliveries.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(examples(json!({"since": "2026-12-01T00:00:00Z"}))))]
 #[non_exhaustive]
 pub struct ReplayDeliveries {
     /// Replays deliveries created at this time or later; deliveries are kept for up to 30 days.

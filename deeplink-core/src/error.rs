@@ -8,12 +8,12 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::x402::RequirementV1;
 
 macro_rules! codes {
-    ($($(#[$doc:meta])* $name:ident = $code:literal, $status:literal;)+) => {
+    ($(#[doc = $doc:literal] $name:ident = $code:literal, $status:literal;)+) => {
         /// All error codes of the service. Each code has exactly one HTTP status.
         #[derive(Debug, Clone, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum ErrorCode {
-            $($(#[$doc])* $name,)+
+            $(#[doc = $doc] $name,)+
             /// A code that this version does not know; its text is kept.
             Unknown(Box<str>),
         }
@@ -30,6 +30,11 @@ macro_rules! codes {
             /// The HTTP status of the code; `None` for an unknown code.
             pub fn status(&self) -> Option<u16> {
                 match self { $(Self::$name => Some($status),)+ Self::Unknown(_) => None }
+            }
+
+            /// What the code means, in a sentence; `None` for an unknown code.
+            pub fn meaning(&self) -> Option<&'static str> {
+                match self { $(Self::$name => Some($doc.trim_ascii()),)+ Self::Unknown(_) => None }
             }
         }
 

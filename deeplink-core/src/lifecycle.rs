@@ -31,7 +31,7 @@ pub const MAX_CLOCK_AHEAD_MILLIS: i64 = 5 * 60_000;
 
 /// The request body of a click.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(examples(json!({"link_id": "spring-42"}))))]
 #[non_exhaustive]
 pub struct TrackClick {
     /// The link that was clicked: its ID, one of its aliases, or the path of its URL, with or without the slash before it.
@@ -63,7 +63,7 @@ reply! {
 
 /// The request body of a touch: an app was opened from a link.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(examples(json!({"link_id": "spring-42", "install_id": "install-1", "app_version": "2.4.0"}))))]
 #[non_exhaustive]
 pub struct Attribute {
     /// The link that the app was opened from: its ID, one of its aliases, or the path of its URL, with or without the slash
@@ -162,7 +162,7 @@ context! {
 
 /// The request body of a binding: an install belongs to a user.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(examples(json!({"install_id": "install-1", "user_id": "user-7"}))))]
 #[non_exhaustive]
 pub struct Identify {
     /// Install ID assigned by the app, at most 255 characters.
@@ -208,7 +208,7 @@ impl Default for Done {
 
 /// The request body of a conversion, from an app, a server or a source.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(examples(json!({"user_id": "user-7", "type": "purchase", "idempotency_key": "order-1001", "amount_cents": 1999, "currency": "EUR"}))))]
 #[non_exhaustive]
 pub struct Convert {
     /// User ID in the app, at most 255 characters.

@@ -14,7 +14,7 @@ pub const MAX_PUBLISHABLE_KEYS: i64 = 100;
 
 /// The request body to create a publishable key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(examples(json!({"domain": "go.example.com"}))))]
 #[non_exhaustive]
 pub struct CreatePublishableKey {
     /// A verified domain of the account. The key works only while the domain is verified.

@@ -72,7 +72,7 @@ impl Default for CodeSent {
 
 /// The request body for a new key, with a confirmation code.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(examples(json!({"email": "ada@example.com", "token": "7K2M9Q"}))))]
 #[non_exhaustive]
 pub struct ConfirmSecretKey {
     /// Email address that received the code.
@@ -113,7 +113,7 @@ impl ConfirmSecretKey {
 
 /// The request body of a request for a new key; no field is required.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(examples(json!({}))))]
 #[non_exhaustive]
 pub struct IssueSecretKey {}
 

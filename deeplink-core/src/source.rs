@@ -71,13 +71,13 @@ impl fmt::Display for SourceUrl {
 
 /// The request body to create a source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(examples(json!({"name": "Shop", "source_type": "custom"}))))]
 #[non_exhaustive]
 pub struct CreateSource {
     /// Display name, 1 to 64 characters after trimming; unique within the account.
     pub name: String,
     /// `custom`.
-    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    #[cfg_attr(feature = "openapi", schema(value_type = SourceType))]
     pub source_type: String,
 }
 

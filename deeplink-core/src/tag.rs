@@ -96,7 +96,7 @@ impl Ord for Tag {
 
 /// The request body to rename a tag.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(examples(json!({"tag": "spring-sale"}))))]
 #[non_exhaustive]
 pub struct RenameTag {
     /// The new tag: 1 to 40 characters, without commas.

@@ -76,13 +76,14 @@ impl WebhookFilters {
 
 /// The request body to create a webhook.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(examples(json!({"url": "https://hooks.example.com/deeplink", "events": ["click", "conversion"]}))))]
 #[non_exhaustive]
 pub struct CreateWebhook {
     /// URL that events are posted to: https, with a public host, at most 2,048 bytes.
     #[cfg_attr(feature = "openapi", schema(format = Uri, max_length = 2_048))]
     pub url: String,
     /// The kinds of events to send: `click`, `attribute` (or `attribution`), `identify`, `conversion`.
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<EventKind>))]
     pub events: Vec<String>,
     /// Filters on the events that are sent.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::object::optional")]
@@ -139,7 +140,7 @@ pub struct NewWebhook {
 
 /// The request body of an update: absent fields keep their values.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(examples(json!({"events": ["conversion"]}))))]
 #[non_exhaustive]
 pub struct UpdateWebhook {
     /// URL that events are posted to.
@@ -148,7 +149,7 @@ pub struct UpdateWebhook {
     pub url: Patch<String>,
     /// The kinds of events to send; replaces the list.
     #[serde(default, skip_serializing_if = "Patch::is_keep")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<String>>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<EventKind>>))]
     pub events: Patch<Vec<String>>,
     /// Filters on the events that are sent; replaces all filters, and `null` or `{}` removes them.
     #[serde(default, skip_serializing_if = "Patch::is_keep", deserialize_with = "crate::object::patch")]
@@ -358,11 +359,12 @@ reply! {
 
 /// The request body to send a test event.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(examples(json!({"event": "click"}))))]
 #[non_exhaustive]
 pub struct TestWebhook {
     /// Kind of event to send; by default, the first kind that the webhook subscribes to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<EventKind>))]
     pub event: Option<String>,
 }
 

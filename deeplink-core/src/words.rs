@@ -137,7 +137,7 @@ macro_rules! email_request {
     ($(#[$meta:meta])* $name:ident { $(#[$email_meta:meta])* email }) => {
         $(#[$meta])*
         #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-        #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+        #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(examples(json!({"email": "ada@example.com"}))))]
         #[non_exhaustive]
         pub struct $name {
             $(#[$email_meta])*

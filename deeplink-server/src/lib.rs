@@ -5,6 +5,7 @@
 //! | [`start`] | from a configuration to a running service |
 //! | `operators` | the listener for metrics and health |
 //! | `service`, `routes` | a request's way in; the route table |
+//! | `docs` | the guides and the API reference, as pages |
 //! | `api` | operations for programs, one noun a file |
 //! | `pages` | what people see on the service's own host |
 //! | `visit` | the response to a visit: redirect, page, JSON |
@@ -33,6 +34,7 @@ pub mod clock;
 pub mod config;
 pub mod country;
 pub mod db;
+mod docs;
 mod error;
 pub mod http;
 mod metrics;

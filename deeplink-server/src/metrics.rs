@@ -123,12 +123,16 @@ pub(crate) enum Sent {
 const SENT: [&str; 3] = ["delivered", "refused", "unanswered"];
 
 impl Metrics {
-    /// Counters for the operations, and for pages at these paths.
-    pub(crate) fn new(pages: &'static [&'static str]) -> Self {
-        let pages = pages.iter().flat_map(|path| ["GET", "POST"].map(|method| Operation::new(method, path)));
+    /// Counters for the operations, and for what else is at these paths.
+    pub(crate) fn new(others: impl IntoIterator<Item = &'static str>) -> Self {
+        let others = others.into_iter().flat_map(|path| ["GET", "POST"].map(|method| Operation::new(method, path)));
         Self {
             visits: Statuses::default(),
-            operations: routes::ALL.iter().map(|route| Operation::new(route.method, route.path)).chain(pages).collect(),
+            operations: routes::ALL
+                .iter()
+                .map(|route| Operation::new(route.method, route.path))
+                .chain(others)
+                .collect(),
             others: Operation::new("any", "other"),
             stale_answers: AtomicU64::new(0),
             certificates_issued: AtomicU64::new(0),
@@ -327,7 +331,7 @@ mod tests {
 
     #[test]
     fn requests_are_counted_by_template_and_status() {
-        let metrics = Metrics::new(&[]);
+        let metrics = Metrics::new([]);
         metrics.visit(StatusCode::FOUND);
         metrics.visit(StatusCode::FOUND);
         metrics.request(&Method::POST, "/v1/links", StatusCode::CREATED, 3);
@@ -352,7 +356,7 @@ mod tests {
     /// T4: labels never contain data from a request.
     #[test]
     fn t4_labels_hold_no_request_data() {
-        let metrics = Metrics::new(&[]);
+        let metrics = Metrics::new([]);
         metrics.request(&Method::from_bytes(b"BREW").expect("a method"), "/v1/links/promo", StatusCode::OK, 1);
         let text = text(&metrics);
         assert!(!text.contains("promo") && !text.contains("BREW"), "{text}");
@@ -360,7 +364,7 @@ mod tests {
 
     #[test]
     fn every_sample_belongs_to_a_described_family() {
-        let metrics = Metrics::new(&[]);
+        let metrics = Metrics::new([]);
         metrics.visit(StatusCode::OK);
         metrics.request(&Method::GET, "/health", StatusCode::OK, 1);
         let text = text(&metrics);

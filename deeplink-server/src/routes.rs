@@ -17,9 +17,10 @@ use utoipa_axum::routes;
 use crate::api::{
     account, affiliates, analytics, apps, audit, billing, bulk, bulk_change, callback, credentials, deliveries,
     domain_verify, domains, earlier, event_log, events, explanations, export, failed_deliveries, health, invites,
-    key_requests, lifecycle, link_history, link_list, links, oauth, publishable_keys, qr, qr_logos, sdk, secret_keys,
-    sessions, signin, signup, sources, stripe, stripe_webhook, tags, timeseries, users, webhooks, whoami,
+    key_requests, lifecycle, link_history, link_list, links, mcp, oauth, publishable_keys, qr, qr_logos, sdk,
+    secret_keys, sessions, signin, signup, sources, stripe, stripe_webhook, tags, timeseries, users, webhooks, whoami,
 };
+use crate::docs;
 use crate::error::ApiError;
 use crate::http::{missing, x402};
 use crate::metrics::RouteName;
@@ -127,10 +128,14 @@ pub(crate) fn description() -> OpenApi {
 
 /// The router for everything but visits.
 pub(crate) fn router(app: Shared) -> Router {
-    let (router, _) = table().split_for_parts();
-    router
-        .merge(openapi::pages())
+    let (operations, _) = table().split_for_parts();
+    // Tools send a key, so that they need no payment.
+    let of_tools = operations.clone().route_layer(middleware::from_fn(name_route)).with_state(Shared::clone(&app));
+    operations
+        .merge(docs::routes())
+        .merge(health::files())
         .merge(pages::routes(&app))
+        .merge(mcp::route(of_tools))
         .route("/v1/links/{link_id}/qr.", axum::routing::get(qr::without_format))
         .route_layer(middleware::from_fn_with_state(Shared::clone(&app), x402::pay))
         .route_layer(middleware::from_fn(name_route))
@@ -142,7 +147,7 @@ pub(crate) fn router(app: Shared) -> Router {
 /// The paths of all routes.
 static PATHS: LazyLock<HashSet<&str>> = LazyLock::new(|| {
     let operations = deeplink_core::routes::ALL.iter().map(|route| route.path);
-    operations.chain(pages::PATHS.iter().copied()).chain([pages::HOME]).collect()
+    operations.chain(pages::PATHS.iter().copied()).chain([pages::HOME, mcp::PATH]).collect()
 });
 
 /// Records the template of the route that answered, and names what it did not find.

@@ -24,7 +24,7 @@ use crate::api::earlier;
 use crate::error::{ApiError, Record};
 use crate::http::anonymous::Anonymous;
 use crate::http::client_ip::Peer;
-use crate::http::listen::{Excess, RequestBody, StrangersLimits, Unread};
+use crate::http::listen::{Excess, Repeatable, RequestBody, StrangersLimits, Unread};
 use crate::http::{cors, host, request_id};
 use crate::metrics::RouteName;
 use crate::state::{App, Shared};
@@ -183,7 +183,9 @@ async fn rest(
     let response = span.in_scope(|| response.unwrap_or_else(|_| panicked().into_response()));
     // Only where nothing was changed or paid for, so that the request can be repeated.
     let is_paid = [RECEIPT_V1, RECEIPT_V2].iter().any(|name| response.headers().contains_key(*name));
-    let changed_nothing = matches!(method, Method::GET | Method::HEAD) || response.status().is_client_error();
+    let changed_nothing = matches!(method, Method::GET | Method::HEAD)
+        || response.status().is_client_error()
+        || response.extensions().get::<Repeatable>().is_some();
     let may_drop = changed_nothing && !is_paid;
     let admitted = unread.of(holder.get()).admit(response, may_drop);
     let mut response = admitted.unwrap_or_else(|excess| too_much_unread(excess).into_response());

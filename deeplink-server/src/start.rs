@@ -13,6 +13,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 
+use crate::api::mcp;
 use crate::certificates::Certificates;
 use crate::clicks::Clicks;
 use crate::clock::Clock;
@@ -123,7 +124,7 @@ pub async fn start_with(config: Config, clock: Clock, mut limits: Limits) -> Res
         Some(tls) => Some(listen_on("--tls-listen", tls.listen).await?),
         None => None,
     };
-    let metrics = Metrics::new(pages::PATHS);
+    let metrics = Metrics::new(pages::PATHS.iter().copied().chain([mcp::PATH]));
     let app = Arc::new(App::new(config, public_url, db, clock, vault, clicks, metrics));
     let (stop, stopping) = watch::channel(Stop::Not);
     let admin_address = admin.as_ref().map(|(_, bound)| *bound);

@@ -21,7 +21,8 @@ async fn x12_headers_of_every_route() {
         (Method::GET, "/llms.txt"),
         (Method::GET, "/robots.txt"),
         (Method::GET, "/.well-known/security.txt"),
-        (Method::GET, "/docs/"),
+        (Method::GET, "/docs"),
+        (Method::GET, "/docs/search?q=link"),
         (Method::GET, "/v1/auth/callback?token=t"),
         (Method::GET, "/v1/auth/verify?token=t"),
         (Method::GET, "/account/confirm?token=t"),
@@ -38,6 +39,7 @@ async fn x12_headers_of_every_route() {
         (Method::POST, "/v1/links"),
         (Method::GET, "/v1/links/page/qr.png"),
         (Method::GET, "/v1/links/page/qr.svg"),
+        (Method::POST, "/mcp"),
         (Method::GET, "/nowhere"),
         (Method::GET, "/"),
         (Method::GET, "/favicon.ico"),
@@ -45,8 +47,9 @@ async fn x12_headers_of_every_route() {
     ] {
         let reply = world.a.browse(method.clone(), path).bearer(world.a.key().expect("a key")).send().await;
         let policy = reply.header("content-security-policy");
-        let nonce = policy.split("'nonce-").nth(1).and_then(|rest| rest.split('\'').next());
-        let policy = nonce.map_or(policy.to_owned(), |nonce| policy.replace(nonce, "N"));
+        let named = ["'nonce-", "'sha256-"].into_iter().find_map(|kind| policy.split(kind).nth(1));
+        let named = named.and_then(|rest| rest.split('\'').next());
+        let policy = named.map_or(policy.to_owned(), |named| policy.replace(named, "N"));
         let policy = policy.replace(world.a.base(), "http://service");
         let told = ["content-type", "cache-control", "referrer-policy"].map(|name| reply.header(name)).join(" | ");
         table.push(format!("{method} {path} {} | {told} | {policy}", reply.status));
@@ -59,7 +62,7 @@ async fn x12_headers_of_every_route() {
 async fn x12_https_services_say_so() {
     let world =
         spawn_with(|config| config.public_url = Some("https://links.example.com".parse().expect("a URL"))).await;
-    for path in ["/health", "/r/nowhere", "/v1/links", "/nowhere", "/docs/"] {
+    for path in ["/health", "/r/nowhere", "/v1/links", "/nowhere", "/docs"] {
         let reply = world.nobody.get(path).await;
         assert_eq!(reply.header("strict-transport-security"), "max-age=31536000", "{path}");
     }

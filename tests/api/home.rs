@@ -42,6 +42,8 @@ async fn who_sees_a_page_and_who_gets_json() {
         ("/foo/bar", BROWSER, "", format!("404 {HTML}")),
         ("/docs/nowhere", BROWSER, "", format!("404 {HTML}")),
         ("/docs/nowhere", "*/*", "", format!("404 {JSON}")),
+        ("/docs/reference/nowhere", BROWSER, "", format!("404 {HTML}")),
+        ("/docs/quickstart/", BROWSER, "", "303 /docs/quickstart".to_owned()),
         ("/v1/nowhere", BROWSER, "", format!("404 {HTML}")),
         ("/v1/nowhere", JSON, "", format!("404 {JSON}")),
         ("/v1/links", BROWSER, "", format!("401 {JSON}")),
@@ -92,7 +94,7 @@ async fn the_home_page_says_what_this_is_and_where_to_go() {
     for part in [
         "<h1>One link for iOS, Android and the web</h1>",
         "href=\"/signin\"",
-        "href=\"/docs/\"",
+        "href=\"/docs\"",
         "dl links create https://example.com/",
         // Two lines of one command, whole on a phone.
         &format!("--with-key</span> \\\n  <span class=\"option\">--base-url</span> {base}\n"),
@@ -110,7 +112,7 @@ async fn the_home_page_says_what_this_is_and_where_to_go() {
     let closed = spawn_with(|config| config.sessions = false).await;
     let page = closed.nobody.browse(Method::GET, "/").send().await.text();
     assert!(
-        !page.contains("/signin") && page.contains("/docs/"),
+        !page.contains("/signin") && page.contains("\"/docs\""),
         "where nobody can sign in, the page does not offer it"
     );
 }

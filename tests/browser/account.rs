@@ -47,7 +47,7 @@ struct Page {
 const MEASURE: &str = "((width) => {
   const name = (e) => e.tagName + '#' + e.id + '.' + e.className + ' ' + e.textContent.slice(0, 40);
   const boxes = [...document.body.querySelectorAll('*')].map((e) => [e, e.getBoundingClientRect()])
-    .filter(([e, box]) => box.width > 1 && !e.closest('.skip, pre, .cut'));
+    .filter(([e, box]) => box.width > 1 && !e.closest('.skip, pre, .cut, .scroll'));
   const scrolls = (e) => ['auto', 'scroll'].includes(getComputedStyle(e).overflowX);
   const scrolled = (e, card) => e !== card && (scrolls(e) || scrolled(e.parentElement, card));
   const leaves = (e, box) => {

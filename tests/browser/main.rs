@@ -14,6 +14,7 @@ mod buttons;
 mod code;
 mod copying;
 mod device;
+mod docs;
 mod elsewhere;
 mod languages;
 mod looks;

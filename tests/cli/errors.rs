@@ -219,12 +219,42 @@ fn a_file_of_wrong_json_names_line_and_column() {
     );
 }
 
-/// Many tools have `--json`: the error names what `dl` has.
+/// Many tools have `--json` without fields, and `--template`: the error names what `dl` has.
 #[test]
-fn json_is_a_format() {
-    for line in ["stats spring-42 --json", "links list --json"] {
+fn flags_of_other_tools_are_explained() {
+    for line in ["stats spring-42 --json", "links list --json", "links list --json --limit 5"] {
         let ran = Dl::new().run(line);
-        assert!(ran.fails(2).contains("\n  tip: for JSON, use '-o json'\n"), "{line}: {ran}");
-        assert!(!ran.stderr.contains("-- --json"), "{line}: {ran}");
+        assert!(
+            ran.fails(2).contains("\n  tip: for JSON with all fields, use '-o json'; with some of them, "),
+            "{line}: {ran}"
+        );
     }
+    let ran = Dl::new().run("links list --template x");
+    assert!(ran.fails(2).contains("\n  tip: to render results with a template, use '--render "), "{ran}");
+    assert!(!ran.stderr.contains("-- --template"), "{ran}");
+}
+
+/// The services that an export may come from are named where one is missing.
+#[test]
+fn an_import_without_a_service_lists_the_services() {
+    let ran = Dl::new().run("import links.csv");
+    assert!(ran.fails(2).contains("--from <SERVICE>"), "{ran}");
+    assert!(ran.says("tip: SERVICE is one of bitly, dub, shlink, branch, firebase, csv; csv is for any"), "{ran}");
+    assert!(Dl::new().run("import --from nothing links.csv").fails(2).contains("bitly, dub, shlink, branch"));
+}
+
+/// What was not found is looked for by its name.
+#[test]
+fn a_link_that_is_not_found_can_be_searched_for() {
+    let double = Double::new(|_| Answer::error(404, "not_found", "not found"));
+    let dl = Dl::at(&double.url);
+    for line in ["links get nope-1", "links update nope-1 --cta x", "links stats nope-1", "links qr nope-1 --out q.png"]
+    {
+        let ran = dl.run(line);
+        assert!(ran.fails(5).contains("error[not_found]: no link with ID nope-1 (HTTP 404)"), "{line}: {ran}");
+        assert!(ran.says("hint: dl links list --search nope-1 looks for it"), "{line}: {ran}");
+    }
+    let found = deeplink_testing::double::with_links(1);
+    assert_eq!(Dl::at(&found.url).run("links list --search link -o id").ok(), "link-0000\n");
+    assert_eq!(found.only().query("q"), Some("link"));
 }

@@ -85,6 +85,29 @@ fn several_ids_that_end_alike_keep_their_code() {
     assert!(dl.run("links get nope-1 nope-2").fails(5).ends_with("error: 2 of 2 failed\n"));
 }
 
+/// A line for each ID is enough: what they have in common is said once, and the request IDs with -v.
+#[test]
+fn several_ids_that_fail_have_a_line_each() {
+    let refused: Vec<_> = (0..3)
+        .map(|at| serde_json::json!({"index": at, "code": "not_found", "message": "no link with this ID"}))
+        .collect();
+    let double = Double::new(move |_| {
+        Answer::json(
+            400,
+            &serde_json::json!({"error": "3 rows are invalid", "code": "invalid_batch", "errors": refused}),
+        )
+    });
+    let ran = Dl::at(&double.url).run_with("links delete - --yes", "nope-1\nnope-2\nnope-3\n");
+    let lines: Vec<&str> = ran.fails(5).lines().collect();
+    assert_eq!(lines.len(), 5, "{ran}");
+    assert!(
+        lines[0].starts_with("error[not_found]: nope-1: ") && lines[1].starts_with("  hint: dl links list"),
+        "{ran}"
+    );
+    assert!(lines[2].starts_with("error[not_found]: nope-2: ") && lines[3].contains("nope-3: "), "{ran}");
+    assert_eq!(lines[4], "error: 3 of 3 failed");
+}
+
 #[test]
 fn several_ids_that_end_differently_are_10_and_all_are_tried() {
     let double = with_links(2);
@@ -185,7 +208,7 @@ fn wrong_usage_is_2_and_nothing_is_sent() {
         "links list --all --limit 5",
         "links create https://example.com --if-not-exists",
         "links create --meta a",
-        "links list -o yaml",
+        "links list -o xml",
         "links list --timeout 5",
         "links delete spring-1 spring-2",
         "links list --base-url ftp://example.com",
@@ -199,7 +222,7 @@ fn wrong_usage_is_2_and_nothing_is_sent() {
         "api GET https://example.com/",
         "api 'G T' /v1/links",
         "profile use nowhere",
-        "config set output yaml",
+        "config set output xml",
         "config set base_url example.com",
         "links create --from-file missing.json",
         "--api-key-file missing.txt links list",

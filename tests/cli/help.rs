@@ -2,32 +2,28 @@
 
 use deeplink_client::mock::fixtures;
 use deeplink_core::qr::QrFormat;
-use deeplink_core::routes::{self, Credential};
 use serde_json::json;
 
-use crate::reports::{SECRET, SOURCE, of_reports};
-use crate::webhooks::{DELIVERY, WEBHOOK, of_webhooks};
+use crate::reports::{SECRET, of_reports};
+use crate::webhooks::of_webhooks;
 use deeplink_testing::dl::Dl;
 use deeplink_testing::double::{
     Answer, Double, FINGERPRINT, PUBLISHABLE, SESSION, TOKEN, app, asset_links, association, domain, explanation,
     history, of_billing, of_people, qr_code, verification,
 };
 
-/// Every command without subcommands.
-pub(crate) fn leaves() -> Vec<String> {
-    fn below(path: &str, found: &mut Vec<String>) {
-        let help = Dl::new().run(&format!("{path} --help"));
-        let commands: Vec<&str> = help
-            .ok()
+/// Every command, the root with an empty name first: its help, and the names of its subcommands.
+fn commands() -> Vec<(String, String, Vec<String>)> {
+    fn below(path: &str, found: &mut Vec<(String, String, Vec<String>)>) {
+        let help = Dl::new().run(&format!("{path} --help")).ok().to_owned();
+        let commands: Vec<String> = help
             .lines()
             .skip_while(|line| *line != "Commands:")
             .skip(1)
             .take_while(|line| line.starts_with("  "))
-            .filter_map(|line| line.split_whitespace().next())
+            .filter_map(|line| line.split_whitespace().next().map(str::to_owned))
             .collect();
-        if commands.is_empty() {
-            found.push(path.trim().to_owned());
-        }
+        found.push((path.trim().to_owned(), help, commands.clone()));
         for command in commands {
             below(&format!("{path} {command}"), found);
         }
@@ -37,31 +33,106 @@ pub(crate) fn leaves() -> Vec<String> {
     found
 }
 
-/// The examples of a command's help, as they would be typed.
-fn examples(leaf: &str) -> Vec<String> {
-    let help = Dl::new().run(&format!("{leaf} --help"));
-    let after = help.ok().split("\nExamples:\n").nth(1).unwrap_or_default();
-    after.lines().map(|line| line.strip_prefix("  $ ").unwrap_or_else(|| panic!("{leaf}: {line}")).to_owned()).collect()
+/// Every command without subcommands.
+pub(crate) fn leaves() -> Vec<String> {
+    commands().into_iter().filter(|(_, _, below)| below.is_empty()).map(|(name, ..)| name).collect()
+}
+
+/// The examples at the end of a help, as they would be typed.
+fn examples(help: &str) -> Vec<String> {
+    let after = help.split("\nExamples:\n").nth(1).unwrap_or_default();
+    after.lines().map(|line| line.strip_prefix("  $ ").unwrap_or_else(|| panic!("{help}: {line}")).to_owned()).collect()
+}
+
+/// Every example of a command or topic that runs on its own, with the command's name.
+fn all_examples() -> Vec<(String, String)> {
+    let mut all = Vec::new();
+    for (name, help, below) in commands() {
+        let of_leaf = examples(&help).into_iter().filter(|_| below.is_empty());
+        all.extend(of_leaf.map(|example| (name.clone(), example)));
+    }
+    let topic = Dl::new().run("help output");
+    all.extend(examples(topic.ok()).into_iter().map(|example| ("help output".to_owned(), example)));
+    all
 }
 
 #[test]
-fn every_command_says_what_it_is_for_and_gives_two_examples() {
-    let leaves = leaves();
+fn every_command_says_what_it_is_for_and_gives_examples() {
+    let commands = commands();
+    let leaves: Vec<_> = commands.iter().filter(|(_, _, below)| below.is_empty()).collect();
     assert!(leaves.len() > 35, "{leaves:?}");
-    for leaf in leaves {
-        let help = Dl::new().run(&format!("{leaf} --help"));
-        let about = help.ok().lines().next().unwrap_or_default();
-        assert!(about.len() > 10 && !about.ends_with('.'), "{leaf}: {about}");
-        assert!(!help.stdout.contains("see a summary with"), "{leaf}: every option has one short text");
-        let examples = examples(&leaf);
-        assert!(examples.len() >= 2, "{leaf} has {} examples", examples.len());
+    let of_leaves: Vec<String> = leaves.iter().flat_map(|(_, help, _)| examples(help)).collect();
+    for (name, help, below) in &commands {
+        let about = help.lines().next().unwrap_or_default();
+        assert!(about.len() > 10 && !about.ends_with('.'), "{name}: {about}");
+        assert!(!help.contains("see a summary with"), "{name}: every option has one short text");
+        let examples = examples(help);
+        assert!(examples.len() >= 2, "{name} has {} examples", examples.len());
+        assert!(below.is_empty() || examples.len() <= 4, "{name}: the examples of its commands are enough");
         for example in examples {
             assert!(example.len() <= 90, "too long for a terminal: {example}");
-            assert!(example.contains(&format!("dl {leaf}")), "{leaf}: {example}");
+            assert!(example.contains(format!("dl {name}").trim_end()), "{name}: {example}");
+            // So that it runs in `every_example_works`.
+            assert!(of_leaves.contains(&example), "{name}: no command below has the example {example}");
         }
-        for line in help.stdout.lines() {
-            assert!(line.chars().count() <= 100, "{leaf}: {line}");
+        for line in help.lines() {
+            assert!(line.chars().count() <= 100, "{name}: {line}");
         }
+    }
+}
+
+/// The help of a command has its own options and names the flag that shows the global ones, which the root shows too.
+#[test]
+fn help_is_short_and_help_all_is_long() {
+    let dl = Dl::new();
+    for line in ["links create", "links", "whoami", "apps add ios"] {
+        let short = dl.run(&format!("{line} --help"));
+        assert_eq!(dl.run(&format!("{line} -h")).ok(), short.ok());
+        assert_eq!(dl.run(&format!("help {line}")).ok(), short.ok());
+        assert!(
+            short.ok().contains("\n      --help-all") && !short.ok().contains("--profile <NAME>"),
+            "{line}: {short}"
+        );
+        let long = dl.run(&format!("{line} --help-all"));
+        for option in ["--help-all", "--profile <NAME>", "-o, --output <FORMAT>", "--jq <PROGRAM>", "-n, --dry-run"] {
+            assert!(long.ok().contains(option), "{line} {option}: {long}");
+        }
+        let missing: Vec<&str> = short.ok().lines().filter(|line| !long.ok().contains(line.trim())).collect();
+        assert!(missing.is_empty(), "{line}: {missing:?}");
+    }
+    assert!(dl.run("links create --help").ok().contains("--web <URL>"));
+    assert!(dl.run("--help").ok().contains("Global options:\n"));
+    // Help that nobody asked for is short too.
+    let missing = dl.run("links");
+    assert!(missing.fails(2).contains("--help-all") && !missing.stderr.contains("--profile <NAME>"), "{missing}");
+}
+
+/// What a command may need of the global options is named where it is used.
+#[test]
+fn help_names_the_options_that_matter() {
+    let dl = Dl::new();
+    for (line, options) in [
+        ("links list", ["--fields", "--json", "--base-url"]),
+        ("links delete", ["--yes", "--dry-run", "--jq"]),
+        ("links import", ["--dry-run", "--progress", "--yes"]),
+    ] {
+        let help = dl.run(&format!("{line} --help"));
+        for option in options {
+            assert!(help.ok().contains(option), "{line} {option}: {help}");
+        }
+    }
+    let root = dl.run("--help");
+    let order: Vec<_> = ["\n  links ", "\n  demo ", "\n  tags "].map(|name| root.ok().find(name)).into();
+    assert!(order.iter().all(Option::is_some) && order.is_sorted(), "{root}");
+}
+
+/// Where visits lead is what people ask most often, so that it has a short name.
+#[test]
+fn explain_is_links_explain() {
+    let double = Double::new(|_| explanation());
+    let dl = Dl::at(&double.url);
+    for rest in ["spring-42 --as iphone -o json", "spring-42 --as desktop"] {
+        assert_eq!(dl.run(&format!("explain {rest}")).ok(), dl.run(&format!("links explain {rest}")).ok());
     }
 }
 
@@ -128,6 +199,11 @@ fn every_example_works() {
                 "link_id": "spring-42", "granularity": "daily", "from": "2026-11-01T00:00:00.000Z", "to": "2026-11-02T00:00:00.000Z", "data": [],
             }),
         ),
+        (_, "/v1/links/dl-demo") => {
+            let mut link = deeplink_testing::double::link("dl-demo");
+            link["name"] = "Sample of dl demo".into();
+            Answer::json(200, &link)
+        }
         (_, path) if path.ends_with("/explain") => explanation(),
         (_, path) if path.ends_with("/history") => history(),
         (_, path) if path.ends_with("/qr.png") => qr_code(QrFormat::Png),
@@ -135,283 +211,100 @@ fn every_example_works() {
         ("HEAD", _) => Answer::new(302, "").header("location", "https://example.com/"),
         _ => Answer::json(200, &deeplink_testing::double::link("spring-42")),
     });
-    for leaf in leaves() {
-        for example in examples(&leaf) {
-            let dl = Dl::new()
-                .stored("default", &double.url, deeplink_testing::dl::KEY)
-                .stored("staging", &double.url, deeplink_testing::dl::KEY)
-                .stored("local", &double.url, deeplink_testing::dl::KEY)
-                .env("DL_PUBLISHABLE_KEY", PUBLISHABLE);
-            if leaf == "signup" || leaf == "login" {
-                // They do not replace a key that came from elsewhere.
-                std::fs::remove_file(dl.config("credentials.toml")).expect("it is there");
-            }
-            if example.contains("profile add") {
-                std::fs::remove_file(dl.config("config.toml")).expect("it is there");
-            }
-            for (name, content) in [
-                ("logo.png", "a picture"),
-                ("links.csv", "custom_id,web_url\nspring-1,https://example.com/\n"),
-                ("bitly.csv", "Link,Destination URL\nhttps://bit.ly/spring-1,https://example.com/\n"),
-                ("branch.csv", "url,$deeplink_path\nhttps://example.app.link/spring-1,sale/1\n"),
-                ("short-urls.json", r#"[{"shortCode": "spring-1", "longUrl": "https://example.com/"}]"#),
-                ("promo.json", r#"{"web_url": "https://example.com/"}"#),
-                ("ids.txt", "spring-1\nspring-2\n"),
-                ("fingerprint.txt", FINGERPRINT),
-                ("fingerprints.txt", &format!("{FINGERPRINT}\n{}\n", FINGERPRINT.replace("14:", "AA:"))),
-            ] {
-                dl.file(name, content);
-            }
-            for (name, content) in [
-                ("key.txt", deeplink_testing::dl::KEY),
-                ("shlink.key", "2c6d2ae3-7d1b-4a4e-9d0e-3f4a5b6c7d8e"),
-                ("session.txt", SESSION),
-                ("link.txt", TOKEN),
-                ("invitation.txt", &format!("{}/v1/auth/verify?token={TOKEN}\n", double.url)),
-                ("code.txt", "7GK2QX\n"),
-                ("source-url.txt", &format!("{}/in/{SECRET}\n", double.url)),
-                ("creds.txt", "skid_0123456789abcdef01234567\n"),
-            ] {
-                dl.secret_file(name, content);
-            }
-            if leaf.starts_with("webhooks ") {
-                signed_request(&dl);
-            }
-            // `events` follows; it would not end here.
-            let example = &example.replace(" --follow", "");
-            if leaf == "webhooks listen" {
-                // It runs until it is ended; `webhook_tools` sends it something.
-                let port = if example.contains("--stream") { "" } else { "--port 0" };
-                let ran = dl.run(&format!("{} {port} --timeout 300ms", example.trim_start_matches("dl ")));
-                assert!(ran.fails(12).contains("events arrived in time"), "{example}: {ran}");
-                continue;
-            }
-            if example.contains("--out-file s.txt") {
-                std::fs::remove_file(dl.dir().join("s.txt")).expect("it is there");
-            }
-            if leaf.starts_with("imports show") || leaf.starts_with("imports resume") {
-                // There is no run of that name; the line must only parse.
-                assert!(dl.run(example.trim_start_matches("dl ")).fails(2).contains("no import named "), "{example}");
-                continue;
-            }
-            if leaf == "login" && !example.contains("-stdin") && !example.contains("--with-key") {
-                // It prompts, and there is no terminal here; `sign_in` answers it on a terminal.
-                let ran = dl.run(example.trim_start_matches("dl "));
-                assert!(ran.fails(2).starts_with("error[needs_input]"), "{example}: {ran}");
-                continue;
-            }
-            let mut shell = std::process::Command::new("bash");
-            let known = dl.dir().join("bin");
-            std::fs::create_dir(&known).expect("a directory");
-            for (name, script) in [("docker", "cat >/dev/null"), ("man", "cat >/dev/null"), ("xdg-open", "exit 0")] {
-                let path = known.join(name);
-                std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).expect("a script");
-                deeplink_testing::dl::chmod(&path, 0o755);
-            }
-            // The example's own URL does not exist; everything else is as it would be typed.
-            let line = example
-                .replace("https://dl.example.com", &double.url)
-                .replace("https://staging.example.com", &double.url);
-            let line = line.replace("http://127.0.0.1:8080", &double.url);
-            let line = line.replace("https://go.example.com", &double.url);
-            let line = line.replace("http://localhost:3000", &format!("{}/v1/any", double.url));
-            let line = format!("set -o pipefail; mkdir -p ~/.local/share/bash-completion/completions ~/.zfunc; {line}");
-            shell.args(["-c", &line]).current_dir(dl.dir()).env_clear().envs(dl.variables());
-            let path = format!(
-                "{}:{}:/usr/bin:/bin",
-                known.display(),
-                std::path::Path::new(env!("CARGO_BIN_EXE_dl")).parent().expect("a directory").display()
-            );
-            shell.env("PATH", path).stdin(std::process::Stdio::piped());
-            let output =
-                shell.stdin(std::fs::File::open(dl.dir().join("key.txt")).expect("a file")).output().expect("bash");
-            assert!(
-                output.status.success(),
-                "{example}: {} {}",
-                String::from_utf8_lossy(&output.stdout),
-                String::from_utf8_lossy(&output.stderr)
-            );
+    for (leaf, example) in all_examples() {
+        let dl = Dl::new()
+            .stored("default", &double.url, deeplink_testing::dl::KEY)
+            .stored("staging", &double.url, deeplink_testing::dl::KEY)
+            .stored("local", &double.url, deeplink_testing::dl::KEY)
+            .env("DL_PUBLISHABLE_KEY", PUBLISHABLE);
+        if leaf == "signup" || leaf == "login" {
+            // They do not replace a key that came from elsewhere.
+            std::fs::remove_file(dl.config("credentials.toml")).expect("it is there");
         }
-    }
-}
-
-/// Every operation of the service has a command, and that command calls exactly that operation.
-#[test]
-fn every_route_has_a_command() {
-    let line = |operation: &str| match operation {
-        "health" => "ping",
-        "ready" => "ping --ready",
-        "openapi" => "api GET /openapi.json",
-        "llms" => "api GET /llms.txt",
-        "resolve" => "links resolve spring-42 --as json",
-        "signup" => "signup --email you@example.com",
-        "signin" | "callback" => "login --email you@example.com --link-stdin",
-        "accept_invite" => "team accept --link-stdin",
-        "me" => "session me --session-file session.txt",
-        "signout" => "session signout --session-file session.txt",
-        "issue_secret_key" => "keys issue --session-file session.txt",
-        "list_users" => "team list",
-        "invite_user" => "team invite new@example.com",
-        "remove_user" => "team remove usr_0123456789abcdef01234567 --yes",
-        "whoami" => "whoami",
-        "list_secret_keys" => "keys list",
-        "request_secret_key" => "keys request --email you@example.com",
-        "confirm_secret_key" => "keys confirm --email you@example.com --code-stdin",
-        "delete_secret_key" => "keys delete skid_0123456789abcdef01234567 --yes",
-        "list_publishable_keys" => "pk list",
-        "create_publishable_key" => "pk create go.example.com",
-        "delete_publishable_key" => "pk delete pkid_0123456789abcdef01234567 --yes",
-        "list_affiliates" => "affiliates list",
-        "create_affiliate" => "affiliates create --name Partner --partner-key partner",
-        "get_affiliate" => "affiliates get aff_0123456789abcdef01234567",
-        "update_affiliate" => "affiliates update aff_0123456789abcdef01234567 --status disabled",
-        "delete_affiliate" => "affiliates delete aff_0123456789abcdef01234567 --yes",
-        "list_credentials" => "affiliates creds list aff_0123456789abcdef01234567",
-        "create_credential" => "affiliates creds create aff_0123456789abcdef01234567",
-        "delete_credential" => {
-            "affiliates creds delete aff_0123456789abcdef01234567 skid_0123456789abcdef01234567 --yes"
+        if example.contains("profile add") {
+            std::fs::remove_file(dl.config("config.toml")).expect("it is there");
         }
-        "billing_status" => "billing status",
-        "create_checkout" => "billing checkout pro",
-        "create_portal" => "billing portal",
-        "cancel_subscription" => "billing cancel --yes",
-        "list_links" => "links list",
-        "create_link" => "links create https://example.com",
-        "bulk_create_links" => "links bulk --template t.json --count 1",
-        "bulk_update_links" => "links enable spring-42 spring-43",
-        "bulk_delete_links" => "links delete spring-42 spring-43 --yes",
-        "get_link" => "links get spring-42",
-        "update_link" => "links update spring-42 --unset metadata",
-        "delete_link" => "links delete spring-42",
-        "list_tags" => "tags list",
-        "rename_tag" => "tags rename spring summer",
-        "delete_tag" => "tags delete spring --yes",
-        "list_qr_logos" => "qr-logos list",
-        "put_qr_logo" => "qr-logos put acme logo.png",
-        "get_qr_logo" => "qr-logos get acme",
-        "delete_qr_logo" => "qr-logos delete acme --yes",
-        // Without -q it gets the link too, to warn of an expired one.
-        "link_qr" => "links qr spring-42 -q",
-        "link_history" => "links history spring-42",
-        "restore_link" => "links restore spring-42",
-        "explain_link" => "links explain spring-42 --as iphone",
-        "link_timeseries" => "links timeseries spring-42",
-        "link_stats" => "links stats spring-42",
-        "funnel" => "stats spring-42",
-        "track_click" => "sdk click spring-42",
-        "attribute" => "sdk attribute spring-42 --install install-1 --app-version 2.4.0",
-        "identify" => "sdk identify --install install-1 --user user-7",
-        "convert" => "sdk convert --user user-7 --type purchase",
-        "attribution_click" => "sdk click spring-42 --legacy",
-        "attribution_report" => "sdk attribute spring-42 --install install-1 --app-version 2.4.0 --legacy",
-        "attribution_link" => "sdk identify --install install-1 --user user-7 --legacy",
-        "get_account" => "account show",
-        "update_account" => "account update --name Example",
-        "export_account" => "account export",
-        "delete_account" => "account delete --yes",
-        "cancel_account_deletion" => "account cancel-deletion",
-        "list_audit_log" => "audit list",
-        "list_events" => "events list",
-        "list_sources" => "sources list",
-        "create_source" => "sources create Shop",
-        "get_source" => "sources get src_0123456789abcdef01234567",
-        "delete_source" => "sources delete src_0123456789abcdef01234567 --yes",
-        "send_to_source" => "sources send - --user user-7 --type purchase",
-        "apple_association" => "wellknown apple",
-        "asset_links" => "wellknown android",
-        "list_apps" => "apps list",
-        "create_app" => "apps add ios --bundle-id com.example.app --team-id ABCDE12345",
-        "delete_app" => "apps delete app_0123456789abcdef01234567 --yes",
-        "list_domains" => "domains list",
-        "create_domain" => "domains add go.example.com",
-        "update_domain" => "domains update go.example.com --root-url https://www.example.com/",
-        "delete_domain" => "domains delete go.example.com --yes",
-        "verify_domain" => "domains verify go.example.com",
-        "list_webhooks" => "webhooks list",
-        "create_webhook" => "webhooks create --url https://hooks.example.com/ --all-events",
-        "update_webhook" => "webhooks update wh_0123456789abcdef01234567 --active true",
-        "delete_webhook" => "webhooks delete wh_0123456789abcdef01234567 --yes",
-        "rotate_webhook_secret" => "webhooks rotate-secret wh_0123456789abcdef01234567 --yes",
-        "test_webhook" => "webhooks test wh_0123456789abcdef01234567",
-        "list_deliveries" => "webhooks deliveries wh_0123456789abcdef01234567",
-        "replay_deliveries" => "webhooks replay wh_0123456789abcdef01234567 --failed-since 1d",
-        "replay_delivery" => "webhooks replay wh_0123456789abcdef01234567 dlv_0123456789abcdef01234567",
-        "event_stream" => "webhooks listen --stream --timeout 3s",
-        other => panic!("no command is known for {other}"),
-    };
-    let stdin = |operation: &str, base: &str| match operation {
-        "confirm_secret_key" => "7GK2QX".to_owned(),
-        "callback" | "accept_invite" => TOKEN.to_owned(),
-        "send_to_source" => format!("{base}/in/{SECRET}"),
-        _ => String::new(),
-    };
-    for route in routes::ALL.iter().filter(|route| route.credential.is_for_programs()) {
-        // A create first checks whether it will replace an app; a mailed link must have been requested; an account is named.
-        let first = match route.operation {
-            "delete_account" => Some("GET /v1/account"),
-            "create_app" => Some("GET /v1/apps"),
-            "callback" => Some("POST /v1/auth/signin"),
-            _ => None,
-        };
-        let double = Double::new(move |request| match request.line().as_str() {
-            line if first == Some(line) => {
-                let account = serde_json::to_string(&fixtures::account()).expect("JSON");
-                let found = match line {
-                    "GET /v1/apps" => "[]",
-                    "GET /v1/account" => &account,
-                    _ => r#"{"status":"sent"}"#,
-                };
-                Answer::new(200, found)
-            }
-            _ => Answer::error(500, "internal", "no"),
-        });
-        let dl = Dl::at(&double.url).env("DL_RETRIES", "0").env("DL_PUBLISHABLE_KEY", PUBLISHABLE);
-        dl.file("t.json", "{}");
-        dl.file("logo.png", "a picture");
-        dl.secret_file("session.txt", SESSION);
-        dl.run_with(line(route.operation), &stdin(route.operation, &double.url));
-        let wanted = [
-            ("{link_id}", "spring-42"),
-            ("{id}", SOURCE),
-            ("{webhook_id}", WEBHOOK),
-            ("{delivery_id}", DELIVERY),
-            ("{token}", SECRET),
-            ("{domain}", "go.example.com"),
-            ("{tag}", "spring"),
-            ("{name}", "acme"),
-            ("{format}", "png"),
-            ("{app_id}", "app_0123456789abcdef01234567"),
-            ("{user_id}", "usr_0123456789abcdef01234567"),
-            ("{affiliate_id}", "aff_0123456789abcdef01234567"),
-            (
-                "{key_id}",
-                if route.path.contains("publishable") {
-                    "pkid_0123456789abcdef01234567"
-                } else {
-                    "skid_0123456789abcdef01234567"
-                },
-            ),
-        ]
-        .into_iter()
-        .fold(format!("{} {}", route.method, route.path), |path, (name, value)| path.replace(name, value));
-        let mut lines = double.lines();
-        if route.operation == "event_stream" {
-            // It is retried until the service has refused it often enough.
-            lines.dedup();
+        for (name, content) in [
+            ("logo.png", "a picture"),
+            ("links.csv", "custom_id,web_url\nspring-1,https://example.com/\n"),
+            ("bitly.csv", "Link,Destination URL\nhttps://bit.ly/spring-1,https://example.com/\n"),
+            ("branch.csv", "url,$deeplink_path\nhttps://example.app.link/spring-1,sale/1\n"),
+            ("short-urls.json", r#"[{"shortCode": "spring-1", "longUrl": "https://example.com/"}]"#),
+            ("promo.json", r#"{"web_url": "https://example.com/"}"#),
+            ("ids.txt", "spring-1\nspring-2\n"),
+            ("fingerprint.txt", FINGERPRINT),
+            ("fingerprints.txt", &format!("{FINGERPRINT}\n{}\n", FINGERPRINT.replace("14:", "AA:"))),
+        ] {
+            dl.file(name, content);
         }
-        if let Some(first) = first {
-            assert_eq!(lines.remove(0), first);
+        for (name, content) in [
+            ("key.txt", deeplink_testing::dl::KEY),
+            ("shlink.key", "2c6d2ae3-7d1b-4a4e-9d0e-3f4a5b6c7d8e"),
+            ("session.txt", SESSION),
+            ("link.txt", TOKEN),
+            ("invitation.txt", &format!("{}/v1/auth/verify?token={TOKEN}\n", double.url)),
+            ("code.txt", "7GK2QX\n"),
+            ("source-url.txt", &format!("{}/in/{SECRET}\n", double.url)),
+            ("creds.txt", "skid_0123456789abcdef01234567\n"),
+        ] {
+            dl.secret_file(name, content);
         }
-        assert_eq!(lines, [wanted], "{}", route.operation);
-        for request in double.requests() {
-            let sent = (request.header("authorization").is_some(), request.header("cookie").is_some());
-            let due = match route.credential {
-                Credential::Public => (false, false),
-                Credential::Session => (false, true),
-                _ => (true, false),
-            };
-            assert_eq!(sent, due, "{}", route.operation);
+        if leaf.starts_with("webhooks ") {
+            signed_request(&dl);
         }
+        // `events` follows; it would not end here.
+        let example = &example.replace(" --follow", "");
+        if leaf == "webhooks listen" {
+            // It runs until it is ended; `webhook_tools` sends it something.
+            let port = if example.contains("--stream") { "" } else { "--port 0" };
+            let ran = dl.run(&format!("{} {port} --timeout 300ms", example.trim_start_matches("dl ")));
+            assert!(ran.fails(12).contains("events arrived in time"), "{example}: {ran}");
+            continue;
+        }
+        if example.contains("--out-file s.txt") {
+            std::fs::remove_file(dl.dir().join("s.txt")).expect("it is there");
+        }
+        if leaf.starts_with("imports show") || leaf.starts_with("imports resume") {
+            // There is no run of that name; the line must only parse.
+            assert!(dl.run(example.trim_start_matches("dl ")).fails(2).contains("no import named "), "{example}");
+            continue;
+        }
+        if leaf == "login" && !example.contains("-stdin") && !example.contains("--with-key") {
+            // It prompts, and there is no terminal here; `sign_in` answers it on a terminal.
+            let ran = dl.run(example.trim_start_matches("dl "));
+            assert!(ran.fails(2).starts_with("error[needs_input]"), "{example}: {ran}");
+            continue;
+        }
+        let mut shell = std::process::Command::new("bash");
+        let known = dl.dir().join("bin");
+        std::fs::create_dir(&known).expect("a directory");
+        for (name, script) in [("docker", "cat >/dev/null"), ("man", "cat >/dev/null"), ("xdg-open", "exit 0")] {
+            let path = known.join(name);
+            std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).expect("a script");
+            deeplink_testing::dl::chmod(&path, 0o755);
+        }
+        // The example's own URL does not exist; everything else is as it would be typed.
+        let line =
+            example.replace("https://dl.example.com", &double.url).replace("https://staging.example.com", &double.url);
+        let line = line.replace("http://127.0.0.1:8080", &double.url);
+        let line = line.replace("https://go.example.com", &double.url);
+        let line = line.replace("http://localhost:3000", &format!("{}/v1/any", double.url));
+        let line = format!("set -o pipefail; mkdir -p ~/.local/share/bash-completion/completions ~/.zfunc; {line}");
+        shell.args(["-c", &line]).current_dir(dl.dir()).env_clear().envs(dl.variables());
+        let path = format!(
+            "{}:{}:/usr/bin:/bin",
+            known.display(),
+            std::path::Path::new(env!("CARGO_BIN_EXE_dl")).parent().expect("a directory").display()
+        );
+        shell.env("PATH", path).stdin(std::process::Stdio::piped());
+        let output =
+            shell.stdin(std::fs::File::open(dl.dir().join("key.txt")).expect("a file")).output().expect("bash");
+        assert!(
+            output.status.success(),
+            "{example}: {} {}",
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        );
     }
 }
 
@@ -427,6 +320,12 @@ fn a_browser_is_sent_and_nothing_is_asked() {
     ] {
         assert_eq!(dl.run(line).ok(), format!("{}{path}\n", double.url));
     }
+    // A link's own page, by its ID or its URL.
+    for link in ["spring-42", "https://go.example.com/spring-42", "http://127.0.0.1:1/r/spring-42/?utm_source=a"] {
+        assert_eq!(dl.run(&format!("open {link} -n")).ok(), format!("{}/account/links/spring-42\n", double.url));
+    }
+    assert!(dl.run("open 'a b' -n").fails(3).contains("is not a link ID"));
+    assert_eq!(dl.run("open").code, Some(2));
     let nobody = dl.run("open signin");
     assert!(nobody.ok().ends_with("/signin\n"), "{nobody}");
     assert!(dl.run("open signin --provider elsewhere").code == Some(2) && double.requests().is_empty());
@@ -467,7 +366,7 @@ fn help_of_a_command_is_its_help() {
 fn completions_and_manual_know_every_command() {
     let dl = Dl::new();
     for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
-        let script = dl.run(&format!("completions {shell}"));
+        let script = dl.run(&format!("completions {shell} --static"));
         for leaf in leaves() {
             let name = leaf.rsplit(' ').next().unwrap_or_default();
             assert!(script.ok().contains(name), "{shell} does not know {leaf}");

@@ -198,6 +198,11 @@ fn refused_rows_are_named_and_collected() {
         "{ran}"
     );
     assert!(dl.read("bad.csv").contains("taken-1,https://example.com/2,"));
+    // The journal says so too: such an import has ended, but not as planned.
+    assert_eq!(dl.run("imports list --fields state,done,rejected").ok(), "partly rejected\t2\t1\n");
+    dl.file("taken.csv", "custom_id,web_url\ntaken-1,https://example.com/2\n");
+    dl.run("links import taken.csv --on-error continue").fails(10);
+    assert!(dl.run("imports list --fields file,state").ok().lines().any(|run| run == "taken.csv\trejected"));
     let skipped = dl.run("links import links.csv --on-conflict skip --restart -o json");
     assert_eq!(skipped.json()["skipped"], 1);
 }

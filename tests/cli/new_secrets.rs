@@ -113,6 +113,26 @@ fn a_key_that_cannot_be_shown_is_named_with_the_way_to_delete_it() {
     }
 }
 
+/// Whether a program or a template prints the key is known only after it was created, so that a file is required.
+#[test]
+fn a_filter_requires_a_file_for_a_key() {
+    for (line, request, id, _) in MAKERS {
+        let double = service(|_| None);
+        let dl = somebody(&double);
+        for filter in ["--jq .id", "--jq empty", "--render '{{ id }}'", "-o json --jq .", "--fields id --jq ."] {
+            let line = format!("{line} {filter}");
+            let (code, stdout, stderr) = end(start(&dl, &line, "code.txt", Stdio::piped()));
+            assert!(code == Some(2) && stdout.is_empty(), "{line}: {code:?} {stdout} {stderr}");
+            assert!(stderr.contains("shown only once") && stderr.contains("--out-file FILE"), "{line}: {stderr}");
+        }
+        assert!(!double.lines().contains(&request.to_owned()), "{line}");
+        let line = format!("{line} --out-file new.txt --jq .id");
+        let (code, stdout, stderr) = end(start(&dl, &line, "code.txt", Stdio::piped()));
+        assert_eq!((code, stdout), (Some(0), format!("{id}\n")), "{line}: {stderr}");
+        assert!(dl.read("new.txt").contains("_live_"), "{line}");
+    }
+}
+
 /// The same if the key was to be stored: the reason why it was not comes first.
 #[test]
 fn a_key_that_can_be_neither_kept_nor_shown_is_named() {

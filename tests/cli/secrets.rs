@@ -8,7 +8,7 @@ use deeplink_testing::double::{Answer, Double};
 #[test]
 fn p1_no_flag_takes_a_secret_value() {
     for leaf in leaves() {
-        let help = Dl::new().run(&format!("{leaf} --help"));
+        let help = Dl::new().run(&format!("{leaf} --help-all"));
         for line in help.ok().lines().filter(|line| line.trim_start().starts_with('-')) {
             let flags: Vec<&str> =
                 line.split_whitespace().take_while(|word| word.starts_with(['-', '<', '['])).collect();

@@ -62,7 +62,7 @@ fn retries_and_timeout_come_from_flag_or_variable() {
         ("DL_RETRIES", "many"),
         ("DL_TIMEOUT", "90"),
         ("DL_PROGRESS", "maybe"),
-        ("DL_OUTPUT", "yaml"),
+        ("DL_OUTPUT", "xml"),
         ("DL_NO_INPUT", "maybe"),
         ("DL_PROFILE", "a b"),
     ] {

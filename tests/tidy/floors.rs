@@ -15,8 +15,8 @@ const FLOORS: &[&[&str]] = &[
     &["start"],
     &["operators"],
     &["service"],
-    // The route table defines the document's paths, and the document is one of its routes.
-    &["routes", "openapi"],
+    // The route table defines the document's paths; the document, and the pages made from it, are among its routes.
+    &["routes", "openapi", "docs"],
     &["pages"],
     &["api"],
     &["work"],

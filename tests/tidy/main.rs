@@ -10,7 +10,7 @@ use deeplink_core::routes;
 
 use serde_json::Value;
 
-const CRATES: [&str; 4] = ["deeplink-core", "deeplink-server", "deeplink-client", "deeplink-cli"];
+const CRATES: [&str; 5] = ["deeplink-core", "deeplink-server", "deeplink-client", "deeplink-cli", "deeplink-mcp"];
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -216,9 +216,8 @@ fn l7_first_segments_of_routes_are_reserved() {
     let mut segments: BTreeSet<String> = routes::ALL.iter().map(|route| first_segment(route.path)).collect();
     // Routes other than operations are literals where they are added.
     for (_, text) in files("deeplink-server/src", ".rs") {
-        for opening in [".route(\"/", "SwaggerUi::new(\"/"] {
-            segments.extend(text.split(opening).skip(1).filter_map(|rest| rest.split('"').next()).map(first_segment));
-        }
+        let paths = text.split(".route(\"/").skip(1).filter_map(|rest| rest.split('"').next());
+        segments.extend(paths.map(first_segment));
     }
     for segment in ["v1", "r", "docs", "health", "robots.txt", ".well-known"] {
         assert!(segments.contains(segment), "{segment} is not among {segments:?}");

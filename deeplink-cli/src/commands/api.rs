@@ -198,17 +198,24 @@ fn called_for(path: &str) -> Which {
 }
 
 fn print_body(ctx: &Context, reply: &RawReply) -> Outcome {
-    if !ctx.out.terminal {
+    let json = reply.headers.get("content-type").is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
+    // What was refused has another form than what was asked for.
+    let is_viewed = ctx.out.is_viewed() && json && reply.status.is_success();
+    if ctx.out.is_filtered() && !json && reply.status.is_success() && !reply.body.is_empty() {
+        let what = "--jq and --render read JSON, and the response is not JSON";
+        return Err(Failure::new(Exit::Failure, what).hint("omit them to print the response").into());
+    }
+    if !ctx.out.terminal && !is_viewed {
         return ctx.out.raw(&reply.body);
     }
     let Ok(text) = std::str::from_utf8(&reply.body) else {
         let what = format!("the response is binary ({} bytes)", reply.body.len());
         return Err(Failure::usage(what).hint("redirect it to a file: dl api … > FILE").into());
     };
-    let json = reply.headers.get("content-type").is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
     match text {
         "" => Ok(()),
-        _ if json => ctx.out.json(text),
+        _ if is_viewed => ctx.out.json(text),
+        _ if json => ctx.out.plain_json(text),
         _ => ctx.out.line(text.trim_end_matches('\n')),
     }
 }
@@ -246,6 +253,15 @@ async fn pages(ctx: &Context, path: &str, first: RawReply, next: impl Fn(&str) -
     let (mut reply, mut count, mut name) = (first, 0_usize, None);
     let mut seen = std::collections::HashSet::new();
     let lines = ctx.out.format == Format::Jsonl;
+    // What is not plain JSON is made of the whole document.
+    let mut whole = String::new();
+    let write = |whole: &mut String, text: &str| -> Outcome {
+        if ctx.out.is_viewed() {
+            whole.push_str(text);
+            return Ok(());
+        }
+        ctx.out.raw(crate::escape::json(text, ctx.out.terminal).as_bytes())
+    };
     loop {
         let body = String::from_utf8_lossy(&reply.body).into_owned();
         let record = Record::read(&body).unwrap_or_default();
@@ -254,12 +270,15 @@ async fn pages(ctx: &Context, path: &str, first: RawReply, next: impl Fn(&str) -
             return Err(Failure::new(Exit::Failure, "the response is not a paginated list").into());
         }
         if count == 0 && !lines && seen.is_empty() {
-            ctx.out.raw(format!("{{\"{list}\":[").as_bytes())?;
+            write(&mut whole, &format!("{{\"{list}\":["))?;
         }
         for item in record.items(&list) {
-            let (before, after) = if lines { ("", "\n") } else { (if count > 0 { "," } else { "" }, "") };
-            let item = crate::escape::json(item.get(), ctx.out.terminal);
-            ctx.out.raw(format!("{before}{item}{after}").as_bytes())?;
+            if lines {
+                ctx.out.json_line(item.get())?;
+            } else {
+                write(&mut whole, if count > 0 { "," } else { "" })?;
+                write(&mut whole, item.get())?;
+            }
             count += 1;
         }
         ctx.out.flush()?;
@@ -271,7 +290,12 @@ async fn pages(ctx: &Context, path: &str, first: RawReply, next: impl Fn(&str) -
         refused(ctx, path, &reply)?;
     }
     if !lines {
-        ctx.out.raw(b"],\"next_cursor\":null}\n")?;
+        write(&mut whole, "],\"next_cursor\":null}")?;
+        if ctx.out.is_viewed() {
+            ctx.out.json(&whole)?;
+        } else {
+            ctx.out.raw(b"\n")?;
+        }
     }
     ctx.out.flush()
 }

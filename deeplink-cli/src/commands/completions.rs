@@ -4,26 +4,42 @@ use clap::{Args, CommandFactory};
 use clap_complete::Shell;
 
 use crate::cli::Cli;
+use crate::complete;
 use crate::error::Outcome;
 use crate::help::help;
 use crate::output::Out;
 
 /// Print a shell completion script
 #[derive(Debug, Args)]
-#[command(after_help = help("", &[
+#[command(after_help = help(
+    "With the script, the shell runs dl to complete a line, so that IDs of links, domains, webhooks, apps, affiliates and \
+     tags, and names of profiles complete too. IDs come from the service of the profile, within two seconds; if it does \
+     not respond, there is nothing to complete. If the key is in a locked keyring, completing an ID may ask to unlock \
+     it. --static prints a script that never runs dl. After an update of dl, \
+     save the script again.",
+    &[
     "dl completions bash > ~/.local/share/bash-completion/completions/dl",
     "dl completions zsh > ~/.zfunc/_dl",
-]))]
+    "dl completions fish --static > dl.fish",
+]
+))]
 pub(crate) struct Completions {
     /// The shell
     shell: Shell,
+    /// Complete commands and options only, without running dl
+    #[arg(long = "static")]
+    is_static: bool,
 }
 
 impl Completions {
     pub(crate) fn run(&self, out: &Out) -> Outcome {
-        let mut script = Vec::new();
-        clap_complete::generate(self.shell, &mut Cli::command(), "dl", &mut script);
-        out.raw(&script)?;
+        if self.is_static {
+            let mut script = Vec::new();
+            clap_complete::generate(self.shell, &mut Cli::command(), "dl", &mut script);
+            out.raw(&script)?;
+        } else {
+            out.raw(&complete::registration(&self.shell.to_string()))?;
+        }
         out.flush()
     }
 }

@@ -11,6 +11,7 @@ use crate::output::{self, Format};
 
 /// Show and change settings
 #[derive(Debug, Args)]
+#[command(after_help = help("", &["dl config get", "dl config set output json"]))]
 pub(crate) struct ConfigCommand {
     #[command(subcommand)]
     action: Action,
@@ -94,7 +95,7 @@ impl Setting {
             Self::Output => {
                 let known = |text: &str| Format::from_str(text, false).is_ok();
                 if value.is_some_and(|text| !known(text)) {
-                    return Err(Failure::usage("output must be one of table, json, jsonl, csv, id").into());
+                    return Err(Failure::usage("output must be one of table, json, jsonl, yaml, csv, id").into());
                 }
                 entry(config, |profile, value| profile.output = value, value.map(str::to_owned));
             }

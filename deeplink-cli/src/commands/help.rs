@@ -8,14 +8,45 @@ use crate::exit::Exit;
 use crate::help::help;
 use crate::output::Out;
 
-/// Show help for a command or a topic (exit-codes)
+/// Show help for a command or a topic (exit-codes, output)
 #[derive(Debug, Args)]
-#[command(after_help = help("", &["dl help links create", "dl help exit-codes"]))]
+#[command(after_help = help("", &["dl help links create", "dl help exit-codes", "dl help output"]))]
 pub(crate) struct Help {
-    /// Command, or "exit-codes"
+    /// Command, or "exit-codes" or "output"
     #[arg(value_name = "COMMAND|TOPIC")]
     topic: Vec<String>,
 }
+
+const OUTPUT: &str = "\
+Results go to stdout in one of these formats (-o, DL_OUTPUT, or dl config set output):
+
+  table  columns on a terminal, tab-separated lines elsewhere
+  json   the service's response; the pages of a list become one document
+  jsonl  one JSON record per line, written as pages arrive
+  yaml   the same document as json, as YAML
+  csv    RFC 4180 with a header line
+  id     one ID per line
+
+--fields A,B selects fields. --json A,B is the same as -o json --fields A,B.
+
+--jq runs a jq program, and --render a Jinja template, on each record, that is, on each line that -o
+jsonl prints. With -o json or --json, they run on whole responses instead, which are then kept in
+memory. --jq prints strings raw and everything else as JSON, one result per line, or indented on a
+terminal; nan and infinite are printed as null. In a template, fields are variables, and null is
+empty text; a line break is added unless the text ends with one.
+
+If a program or template does not parse, the exit code is 2, and nothing is sent. If it fails on a
+record, the exit code is 1: a command that only reads stops there, and any other one continues and
+prints that record unfiltered, because its request has succeeded. Requests that --dry-run holds back
+are printed unfiltered.";
+
+const OUTPUT_EXAMPLES: &[&str] = &[
+    "dl links list --all --jq .url",
+    "dl links list --jq 'select(.status == \"active\") | [.link_id, .url] | @tsv'",
+    "dl links list --json link_id,url --jq '.links | length'",
+    "dl links list --render '{{ link_id }}: {{ name or url }}'",
+    "dl links get spring-42 -o yaml",
+];
 
 impl Help {
     pub(crate) fn run(&self, out: &Out) -> Outcome {
@@ -26,14 +57,20 @@ impl Help {
             out.raw(b"\nWith several IDs, all are tried: 0 if all succeed; if all fail the same way, that code; otherwise 10.\n")?;
             return out.flush();
         }
-        let mut command = Cli::command();
+        if self.topic == ["output"] {
+            let text = help(OUTPUT, OUTPUT_EXAMPLES);
+            let text = if out.color { text.ansi().to_string() } else { text.to_string() };
+            out.line(&text)?;
+            return out.flush();
+        }
+        let mut command = crate::help::short(Cli::command());
         // Building fills in the full command line of each leaf command.
         command.build();
         let mut found = &mut command;
         for name in &self.topic {
             let unknown = || {
                 Failure::usage(format!("no command or topic named \"{}\"", self.topic.join(" ")))
-                    .hint("dl --help lists the commands; the only topic is exit-codes")
+                    .hint("dl --help lists the commands; the topics are exit-codes and output")
             };
             found = found.find_subcommand_mut(name).ok_or_else(unknown)?;
         }

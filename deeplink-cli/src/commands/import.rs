@@ -19,9 +19,10 @@ use crate::import::{Exporter, Fetch, Reading, Saved, SourceFlags, Start};
      it first (\"dl domains add\"), or the links expire after 30 days. Every row is checked before anything is sent. \
      To resume an interrupted import, run the same command again. The original short link becomes metadata \
      (imported_url), which is public; the total number of clicks is kept as a starting count (imported_clicks), which only \
-     your team sees and which reports show separately. A note lists columns that were ignored. docs/moving-in.md has \
-     the details for each service; \"dl links import\" reads files that use this service's own columns. From an API, the links \
-     are read page by page into a private file, which is removed once they have been sent.",
+     your team sees and which reports show separately. A note lists columns that were ignored. docs/moving-in.md has the \
+     details for each service; \"dl links import\" reads files that dl exported. --dry-run shows how the rows would be \
+     sent, and --progress how far the import is. From an API, the links are read page by page into a private file, which is \
+     removed once they have been sent.",
     &[
     "dl import --from bitly bitly.csv --check",
     "dl import --from bitly bitly.csv --sanitize-ids --rejects bad.csv",

@@ -15,6 +15,7 @@ use crate::progress::counted;
 
 /// List and resume imports, and delete their journals
 #[derive(Debug, Args)]
+#[command(after_help = help("", &["dl imports list", "dl imports resume 20261120T0930"]))]
 pub(crate) struct Imports {
     #[command(subcommand)]
     action: Action,
@@ -33,7 +34,10 @@ enum Action {
         run: String,
     },
     /// Resume an interrupted import
-    #[command(after_help = help("", &["dl imports resume 20261120T0930", "dl imports resume 20261120T0930 --on-error continue"]))]
+    #[command(after_help = help("", &[
+        "dl imports resume 20261120T0930",
+        "dl imports resume 20261120T0930 --on-error continue",
+    ]))]
     Resume(Box<Resume>),
     /// Delete the journals of finished imports; their links are kept
     #[command(after_help = help("", &["dl imports prune", "dl imports prune --older-than 30d --unfinished --yes"]))]
@@ -120,7 +124,10 @@ fn find(dir: &Path, name: &str) -> Outcome<RunInfo> {
 }
 
 fn record(run: &RunInfo) -> String {
+    let counts = &run.counts;
     let state = match (run.finished, run.locked) {
+        (true, _) if counts.rejected > 0 && counts.rejected == counts.settled() => "rejected",
+        (true, _) if counts.rejected > 0 => "partly rejected",
         (true, _) => "finished",
         (false, true) => "running",
         (false, false) => "unfinished",
@@ -130,7 +137,8 @@ fn record(run: &RunInfo) -> String {
         ("file", run.plan.source.as_str().into()),
         ("state", state.into()),
         ("rows", run.plan.rows.into()),
-        ("done", run.counts.settled().into()),
+        ("done", counts.settled().into()),
+        ("rejected", counts.rejected.into()),
         ("origin", run.plan.origin.as_str().into()),
         ("started_at", run.started_at.to_string().into()),
     ])

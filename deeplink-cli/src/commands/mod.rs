@@ -3,8 +3,8 @@
 /// A noun with its commands, each of them a file with its flags and a `run`.
 macro_rules! commands {
     ($(#[$doc:meta])* $noun:ident { $($command:ident($args:ty),)+ }) => {
-        $(#[$doc])*
         #[derive(Debug, clap::Args)]
+        $(#[$doc])*
         pub(crate) struct $noun {
             #[command(subcommand)]
             action: Action,
@@ -34,6 +34,7 @@ pub(crate) mod billing;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod conversion;
+pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod domains;
 pub(crate) mod events;
@@ -45,6 +46,7 @@ pub(crate) mod links;
 pub(crate) mod login;
 pub(crate) mod logout;
 pub(crate) mod man;
+pub(crate) mod mcp;
 pub(crate) mod open;
 pub(crate) mod ping;
 pub(crate) mod pk;
@@ -100,6 +102,7 @@ impl Command {
             Self::Apps(command) => command.run(ctx).await,
             Self::Domains(command) => command.run(ctx).await,
             Self::Stats(command) => command.run(ctx).await,
+            Self::Explain(command) => command.run(ctx).await,
             Self::Events(command) => command.run(ctx).await,
             Self::Sdk(command) => command.run(ctx).await,
             Self::Sources(command) => command.run(ctx).await,
@@ -108,6 +111,7 @@ impl Command {
             Self::Webhooks(command) => command.run(ctx).await,
             Self::Wellknown(command) => command.run(ctx).await,
             Self::Doctor(command) => command.run(ctx).await,
+            Self::Demo(command) => command.run(ctx).await,
             Self::Login(command) => command.run(ctx).await,
             Self::Signup(command) => command.run(ctx).await,
             Self::Open(command) => command.run(ctx),
@@ -125,6 +129,7 @@ impl Command {
             Self::Config(command) => command.run(ctx),
             Self::Ping(command) => command.run(ctx).await,
             Self::Api(command) => command.run(ctx).await,
+            Self::Mcp(command) => command.run(ctx).await,
             Self::Completions(command) => command.run(&ctx.out),
             Self::Man(command) => command.run(&ctx.out),
             Self::Help(command) => command.run(&ctx.out),

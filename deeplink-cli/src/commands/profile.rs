@@ -11,6 +11,7 @@ use crate::output;
 
 /// Manage profiles for several accounts
 #[derive(Debug, Args)]
+#[command(after_help = help("", &["dl profile list", "dl profile use staging"]))]
 pub(crate) struct ProfileCommand {
     #[command(subcommand)]
     action: Action,

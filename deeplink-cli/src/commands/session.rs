@@ -13,6 +13,10 @@ use crate::output::{self, Format};
 
 /// Show or end a browser session
 #[derive(Debug, Args)]
+#[command(after_help = help("", &[
+    "dl session me --session-file session.txt",
+    "dl session signout --session-file session.txt",
+]))]
 pub(crate) struct Session {
     #[command(subcommand)]
     action: Action,

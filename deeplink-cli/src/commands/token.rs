@@ -20,6 +20,7 @@ pub(crate) struct Token {
 
 impl Token {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
+        ctx.out.refuse_filter("a key", "dl whoami shows which key is used, as JSON too")?;
         if ctx.out.terminal && !self.reveal {
             let what = "the key would remain in the terminal's history";
             return Err(Failure::usage(what).code("needs_reveal").hint("pipe the output, or use --reveal").into());

@@ -62,6 +62,12 @@ pub(crate) enum Exporter {
 }
 
 impl Exporter {
+    /// The values of `--from`.
+    pub(crate) fn words() -> Vec<String> {
+        let values = Self::value_variants().iter().filter_map(ValueEnum::to_possible_value);
+        values.map(|value| value.get_name().to_owned()).collect()
+    }
+
     /// The value of `--from` for a service.
     pub(super) fn word_of(provider: bulk::Provider) -> String {
         let exporter = Self::value_variants().iter().find(|exporter| exporter.provider() == provider);

@@ -149,7 +149,7 @@ impl RowReporter<'_> {
         let is_taken = matches!(&outcome.result, RowResult::Rejected { code, .. } if *code == ErrorCode::LinkIdTaken);
         self.taken += u64::from(is_taken);
         self.refused += 1;
-        if self.refused <= self.most && !self.ctx.out.format.is_json() {
+        if self.refused <= self.most && !self.ctx.out.json_errors {
             let id = outcome.id.as_deref().map_or_else(String::new, |id| format!("\"{id}\": "));
             self.ctx.console.fault(&format!("{}: {id}{why}", (self.locate)(outcome.line, None)));
         }
@@ -158,7 +158,7 @@ impl RowReporter<'_> {
 
     fn finish(self) -> Outcome {
         let hidden = self.refused.saturating_sub(self.most);
-        if hidden > 0 && !self.ctx.out.format.is_json() {
+        if hidden > 0 && !self.ctx.out.json_errors {
             let all = if self.rejects.is_some() { "" } else { "; --rejects FILE collects all" };
             self.ctx.console.fault(&format!("… and {} more{all}", grouped(hidden as u64)));
         }

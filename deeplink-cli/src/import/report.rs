@@ -27,7 +27,7 @@ pub(super) fn faults(ctx: &Context, mut ready: Ready, policy: &Policy, want: Wan
         }
         return Ok(Some(ready));
     }
-    let json = ctx.out.format.is_json();
+    let json = ctx.out.json_errors;
     if !json {
         for fault in &report.faults {
             ctx.console.fault(&format!("{}: {fault}", (ready.locate)(fault.line, fault.column)));

@@ -1,20 +1,27 @@
 //! The result of a command: the only writer of stdout.
 //!
-//! `json`, `jsonl`, `csv` and `id` are stable; `table` is for people on a terminal, and tab-separated elsewhere. Values
+//! `json`, `jsonl`, `yaml`, `csv` and `id` are stable; `table` is for people on a terminal, and tab-separated elsewhere. Values
 //! are the text the service sent. A closed pipe ends the command silently.
 
 mod billing;
 mod chart;
+mod jq;
 mod noun;
 mod people;
 mod record;
 mod reports;
 mod rows;
+mod runs;
 mod table;
+mod template;
+mod view;
 mod webhooks;
+mod yaml;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io::{self, IsTerminal, Write};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use clap::ValueEnum;
 use deeplink_core::formula;
@@ -27,11 +34,18 @@ pub(crate) use people::*;
 pub(crate) use record::{Record, indent, object};
 pub(crate) use reports::*;
 pub(crate) use rows::Rows;
+pub(crate) use view::{View, Wanted};
 pub(crate) use webhooks::*;
 
+use runs::{End, Runs};
+
+use crate::console::Console;
 use crate::error::{Failure, Outcome, Stop};
 use crate::escape;
 use crate::exit::Exit;
+
+/// How deeply JSON may be nested for YAML and jq.
+const MAX_DEPTH: usize = 128;
 
 /// How results are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -42,6 +56,8 @@ pub(crate) enum Format {
     Json,
     /// One JSON record per line
     Jsonl,
+    /// The service's response as YAML
+    Yaml,
     /// RFC 4180 with a header line
     Csv,
     /// One id per line
@@ -49,9 +65,22 @@ pub(crate) enum Format {
 }
 
 impl Format {
-    /// Whether errors are JSON too.
+    /// Whether it is JSON, as which YAML counts.
     pub(crate) const fn is_json(self) -> bool {
-        matches!(self, Self::Json | Self::Jsonl)
+        // JSON is YAML too.
+        matches!(self, Self::Json | Self::Jsonl | Self::Yaml)
+    }
+
+    /// Its name, as `-o` takes it.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Table => "table",
+            Self::Json => "json",
+            Self::Jsonl => "jsonl",
+            Self::Yaml => "yaml",
+            Self::Csv => "csv",
+            Self::Id => "id",
+        }
     }
 }
 
@@ -60,18 +89,82 @@ pub(crate) struct Out {
     pub(crate) format: Format,
     pub(crate) terminal: bool,
     pub(crate) color: bool,
+    /// Whether errors are JSON.
+    pub(crate) json_errors: bool,
     fields: Option<Vec<String>>,
+    /// The flag that named the fields.
+    fields_flag: &'static str,
     spreadsheet_safe: bool,
+    view: View,
+    runs: Runs,
+    /// Where a program's messages go.
+    console: Option<Arc<Console>>,
+    /// Whether a YAML document was written, from which the next is separated.
+    begun: Cell<bool>,
     to: RefCell<io::BufWriter<io::Stdout>>,
 }
 
 impl Out {
     /// Writes to this process's stdout.
-    pub(crate) fn new(format: Format, fields: Option<Vec<String>>, color: bool) -> Self {
+    pub(crate) fn new(wanted: Wanted, color: bool) -> Self {
+        let Wanted { format, view, fields, fields_flag, json_errors } = wanted;
         let stdout = io::stdout();
         let terminal = stdout.is_terminal();
         let to = RefCell::new(io::BufWriter::with_capacity(1 << 16, stdout));
-        Self { format, terminal, color, fields, spreadsheet_safe: false, to }
+        let (runs, begun) = (Runs::default(), Cell::new(false));
+        Self {
+            format,
+            terminal,
+            color,
+            json_errors,
+            fields,
+            fields_flag,
+            spreadsheet_safe: false,
+            view,
+            runs,
+            console: None,
+            begun,
+            to,
+        }
+    }
+
+    /// Sends the messages of programs there.
+    pub(crate) fn messages_to(mut self, console: Arc<Console>) -> Self {
+        self.console = Some(console);
+        self
+    }
+
+    /// To be set when a request has changed something: a program or a template that fails then does not end the command.
+    pub(crate) fn changed(&self) -> Arc<AtomicBool> {
+        self.runs.changed()
+    }
+
+    /// The failure of a program or a template that is to be reported at the end.
+    pub(crate) fn late(&self) -> Outcome {
+        self.runs.late().map_or(Ok(()), |failure| Err(Stop::Failed(failure)))
+    }
+
+    /// Whether JSON goes through a program or a template.
+    pub(crate) fn is_filtered(&self) -> bool {
+        matches!(self.view, View::Jq(_) | View::Template(_))
+    }
+
+    /// Whether JSON is not printed as it is.
+    pub(crate) fn is_viewed(&self) -> bool {
+        !matches!(self.view, View::Json)
+    }
+
+    /// Whether JSON is printed as YAML.
+    fn is_yaml(&self) -> bool {
+        matches!(self.view, View::Yaml)
+    }
+
+    /// Refuses `--jq` and `--render` for a command that prints something else than JSON; `hint` is what to do instead.
+    pub(crate) fn refuse_filter(&self, what: &str, hint: &str) -> Outcome {
+        if self.is_filtered() {
+            return Err(Failure::usage(format!("--jq and --render do not apply to {what}")).hint(hint).into());
+        }
+        Ok(())
     }
 
     /// Whether CSV cells are made safe for spreadsheets.
@@ -86,8 +179,13 @@ impl Out {
         let known = || noun.fields.iter().map(|field| field.name).collect::<Vec<_>>().join(", ");
         let find = |name: &String| {
             noun.field(name).ok_or_else(|| {
-                let what = format!("--fields: unknown field \"{}\"", escape::visible(name));
-                Stop::from(Failure::usage(what).hint(format!("available fields: {}", known())))
+                let what = format!("{}: unknown field \"{}\"", self.fields_flag, escape::visible(name));
+                // `--json` of other tools takes no value, so that what follows it may be meant for the command.
+                let all = match self.fields_flag {
+                    "--json" if names.len() == 1 => format!("; for all fields, use -o json {}", escape::visible(name)),
+                    _ => String::new(),
+                };
+                Stop::from(Failure::usage(what).hint(format!("available fields: {}{all}", known())))
             })
         };
         Ok(Sheet { out: self, noun, fields: Some(names.iter().map(find).collect::<Outcome<_>>()?) })
@@ -123,18 +221,81 @@ impl Out {
         }
     }
 
-    /// Writes JSON: indented on a terminal, on one line anywhere else.
+    /// Writes a JSON document as it is wanted.
     pub(crate) fn json(&self, json: &str) -> Outcome {
+        match &self.view {
+            View::Json => self.plain_json(json),
+            View::Yaml => {
+                self.yaml_begins()?;
+                self.yaml(&yaml::document(shallow(json)?))
+            }
+            View::Jq(program) => {
+                let print = |result| match result {
+                    jq::Output::Text(text) => self.line(&text),
+                    jq::Output::Json(json) => self.plain_json(&json),
+                    jq::Output::Message(message) => {
+                        self.console.iter().for_each(|console| console.fault(&message));
+                        Ok(())
+                    }
+                };
+                self.runs.run(|| program.run(shallow(json)?, print), || self.plain_json(json))
+            }
+            View::Template(template) => {
+                let render = || self.text(&template.render(shallow(json)?)?).map(|()| End::Done);
+                self.runs.run(render, || self.plain_json(json))
+            }
+        }
+    }
+
+    /// Writes one of many records, each of them a line of JSON.
+    pub(crate) fn json_line(&self, json: &str) -> Outcome {
+        if self.is_filtered() {
+            return self.json(json);
+        }
+        self.raw(escape::json(json, self.terminal).as_bytes())?;
+        self.raw(b"\n")
+    }
+
+    /// Writes JSON: indented on a terminal, on one line anywhere else.
+    pub(crate) fn plain_json(&self, json: &str) -> Outcome {
         let json = escape::json(json, self.terminal);
         let text = if self.terminal { indent(&json).into() } else { json };
         self.raw(text.as_bytes())?;
         self.raw(b"\n")
     }
 
+    /// Separates a YAML document from the one before.
+    fn yaml_begins(&self) -> Outcome {
+        if self.begun.replace(true) { self.raw(b"---\n") } else { Ok(()) }
+    }
+
+    /// Writes a part of a YAML document. All that `escape` changes is in double quotes, where YAML has the same escapes.
+    fn yaml(&self, yaml: &str) -> Outcome {
+        self.raw(escape::json(yaml, self.terminal).as_bytes())
+    }
+
     /// Flushes.
     pub(crate) fn flush(&self) -> Outcome {
         self.to.borrow_mut().flush().map_err(|error| stopped(&error))
     }
+}
+
+/// JSON that is not nested so deeply that walking through it could exhaust the stack.
+fn shallow(json: &str) -> Outcome<&str> {
+    let (mut depth, mut inside, mut escaped) = (0_usize, false, false);
+    for byte in json.bytes() {
+        match byte {
+            b'"' if !escaped => inside = !inside,
+            b'{' | b'[' if !inside => depth += 1,
+            b'}' | b']' if !inside => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        escaped = inside && byte == b'\\' && !escaped;
+        if depth > MAX_DEPTH {
+            return Err(Failure::new(Exit::Failure, "the response is nested too deeply").hint("use -o json").into());
+        }
+    }
+    Ok(json)
 }
 
 /// A record of CSV (RFC 4180), with cells that are made safe for spreadsheets or not.
@@ -284,6 +445,13 @@ impl Sheet<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn deep_json_is_refused() {
+        assert!(shallow(&format!("{}{}", "[".repeat(128), "]".repeat(128))).is_ok());
+        assert!(shallow(&"[".repeat(129)).is_err());
+        assert!(shallow(&format!(r#"{{"a\"":"{}"}}"#, "[\\\"".repeat(200))).is_ok(), "strings are not nested");
+    }
 
     #[test]
     fn words_stay_whole() {

@@ -308,8 +308,9 @@ nouns! {
 
     /// Imports, finished or not.
     IMPORTS("imports", id: "run", created: "run") {
-        fields: "run", "file", "state": Status, "rows": Count, "done": Count, "origin", "started_at": Moment;
+        fields: "run", "file", "state": Status, "rows": Count, "done": Count, "origin", "started_at": Moment,
+            "rejected": Count;
         columns: "IMPORT" = "run", "FILE" = "file", "STATE" = "state", "DONE" = "done", "ROWS" = "rows",
-            "STARTED" = "started_at";
+            "STARTED" = "started_at", "REJECTED" = (Spare "rejected");
     }
 }

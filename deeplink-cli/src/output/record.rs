@@ -52,6 +52,11 @@ impl<'a> Record<'a> {
         format!("{{{}}}", self.0.iter().map(member).collect::<Vec<_>>().join(","))
     }
 
+    /// All fields, in order.
+    pub(super) fn into_members(self) -> Vec<(String, &'a RawValue)> {
+        self.0
+    }
+
     /// The name of the first field that is a list.
     pub(crate) fn first_list(&self) -> Option<String> {
         self.0.iter().find(|(_, value)| value.get().starts_with('[')).map(|(name, _)| name.clone())

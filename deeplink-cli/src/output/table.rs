@@ -336,8 +336,8 @@ fn styled(text: &str, kind: Kind) -> Cell {
     let cell = Cell::new(text);
     match (kind, text) {
         (Kind::Status, "active" | "finished") => cell.fg(Color::Green),
-        (Kind::Status, "expired" | "unfinished") => cell.fg(Color::Yellow),
-        (Kind::Status, "flagged" | "disabled") => cell.fg(Color::Red),
+        (Kind::Status, "expired" | "unfinished" | "partly rejected") => cell.fg(Color::Yellow),
+        (Kind::Status, "flagged" | "disabled" | "rejected") => cell.fg(Color::Red),
         (Kind::Flag, "yes") => cell.fg(Color::Green),
         (Kind::Flag, "no") => cell.fg(Color::Yellow),
         (Kind::Moment, _) => cell.add_attribute(Attribute::Dim),

@@ -11,7 +11,7 @@ use crate::tag::{self, Tag};
 
 /// The request body of a bulk update: what to change on each of these links.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(examples(json!({"link_ids": ["spring-42"], "set": {"enabled": false}, "add_tags": ["ended"]}))))]
 #[non_exhaustive]
 pub struct BulkUpdate {
     /// IDs of the links, 1 to 100. An ID that is repeated counts once.
@@ -92,7 +92,7 @@ pub struct BulkChange {
 
 /// The request body of a bulk deletion.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(examples(json!({"link_ids": ["spring-42"]}))))]
 pub struct BulkDelete {
     /// IDs of the links, 1 to 100. An ID that is repeated counts once.
     #[serde(deserialize_with = "super::required_ids")]

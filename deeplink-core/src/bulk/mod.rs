@@ -19,7 +19,7 @@ pub const MAX_ROWS: usize = 100;
 /// The request body of a bulk create: `template` with exactly one of `custom_ids` and `count`, or `links`
 /// alone.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(examples(json!({"links": [{"web_url": "https://www.example.com/1"}, {"web_url": "https://www.example.com/2"}]}))))]
 #[non_exhaustive]
 pub struct BulkCreate {
     /// Fields that all links of the batch share; its `custom_id` is ignored, and it cannot have `aliases`.

@@ -141,7 +141,7 @@ fn is_name(host: &url::Host<String>) -> bool {
 
 /// The request body to add a domain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(examples(json!({"domain": "go.example.com"}))))]
 #[non_exhaustive]
 pub struct CreateDomain {
     /// The host name, such as `go.example.com`; stored in lowercase A-label form.

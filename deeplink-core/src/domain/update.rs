@@ -17,7 +17,7 @@ pub const MAX_ALLOWED_HOSTS: usize = 50;
 
 /// The request body of an update: absent fields keep their values, and `null` clears a field.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(examples(json!({"root_url": "https://www.example.com/", "not_found_url": "https://www.example.com/404"}))))]
 #[non_exhaustive]
 pub struct UpdateDomain {
     /// URL that visitors to `/` on the domain are redirected to, with 302: an http or https URL with a public host.

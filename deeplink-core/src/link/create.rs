@@ -14,7 +14,7 @@ use crate::words::setters;
 
 /// The request body to create a link: every field is optional, and `{}` is a valid link.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(examples(json!({"web_url": "https://www.example.com/spring", "name": "Spring sale", "tags": ["spring"]}))))]
 #[non_exhaustive]
 pub struct CreateLink {
     /// The link's ID, 3 to 64 letters, digits and hyphens, with a letter or digit at each end, case-sensitive; generated if absent.

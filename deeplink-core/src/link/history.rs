@@ -205,7 +205,7 @@ paged! {
 
 /// The request body of a restore.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(examples(json!({"version": 1}))))]
 #[non_exhaustive]
 pub struct RestoreLink {
     /// Number of the version to restore; by default, the last change is undone.

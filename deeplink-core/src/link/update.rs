@@ -14,7 +14,7 @@ use crate::time::Timestamp;
 /// The request body of an update: absent fields keep their values, `null` clears a field, and a value replaces
 /// the whole field.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(examples(json!({"web_url": "https://www.example.com/summer"}))))]
 #[non_exhaustive]
 pub struct UpdateLink {
     /// Deep link that opens the iOS app.

@@ -24,14 +24,15 @@ use crate::db::{DbError, tenants};
 use crate::shares::Share;
 use crate::state::{App, Shared};
 
-/// Creates an account if there is none and this is a loopback server on SQLite. Returns the text to print.
+/// Creates an account if there is none, this is a loopback server on SQLite, and the settings do not forbid it. Returns the
+/// text to print.
 pub(super) async fn prepare(app: &Shared) -> Result<String, Failure> {
     let is_local = app.db.is_sqlite() && app.is_loopback;
     let accounts = tenants::first_two(&mut app.db.read().await?.conn()).await?;
     if !accounts.is_empty() {
         return Ok(if is_local { again(app, &accounts) } else { String::new() });
     }
-    if !is_local {
+    if !is_local || !app.config.first_account {
         tracing::info!("no account yet; create one with: deeplink-server tenant create --email you@example.com");
         return Ok(String::new());
     }
@@ -145,7 +146,7 @@ Create a link:
   {url}
   curl -H 'Accept: application/json' {url}
 
-{expiry}API documentation: {base}/docs
+{expiry}Documentation: {base}/docs
 Data: {data}
 {mails}Press Ctrl-C to stop the server.
 

@@ -60,6 +60,8 @@ fn may_be_logged(metadata: &Metadata<'_>) -> bool {
         NOTICES => Level::WARN,
         // Its warnings are about clients, each of which could fill the log.
         target if target.starts_with("h2::") => Level::ERROR,
+        // It has several lines for each message.
+        target if target.starts_with("rmcp") => Level::ERROR,
         _ => Level::INFO,
     };
     *metadata.level() <= most

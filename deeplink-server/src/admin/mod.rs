@@ -4,6 +4,7 @@ mod backup;
 mod check;
 mod clicks;
 mod first_run;
+mod health;
 mod link;
 mod log;
 mod output;
@@ -47,6 +48,8 @@ enum Command {
     Migrate,
     /// Prints the OpenAPI 3.1 document of the API
     Openapi,
+    /// Exits with 0 if the server on --listen responds to /health within two seconds, otherwise with 1
+    Health,
     /// Checks the settings and the database without changing anything
     Check,
     /// Backs up a SQLite database to a new file; works while the server is running
@@ -135,6 +138,9 @@ fn run(cli: Cli) -> Result<(), Failure> {
         output::print(crate::openapi::text());
         return Ok(());
     }
+    if let Some(Command::Health) = cli.command {
+        return health::run(Config::listen_address(&cli.settings)?);
+    }
     let config = Config::read(&cli.settings, &environment)?;
     log::start(&config.log);
     for warning in environment.unknown() {
@@ -153,7 +159,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
             Some(Command::Check) => check::run(&config).await,
             Some(Command::Backup(into)) => backup::run(&into, &config).await,
             Some(Command::Restore(from)) => backup::restore(&from, &config).await,
-            Some(Command::Openapi) => Ok(()),
+            Some(Command::Openapi | Command::Health) => Ok(()),
         }
     });
     // Tasks that still run have no work left or resume it at the next start.

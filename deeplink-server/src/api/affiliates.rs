@@ -124,7 +124,7 @@ impl Work for Create {
 /// Returns an affiliate.
 #[utoipa::path(
     get, path = "/v1/affiliates/{affiliate_id}", operation_id = "get_affiliate", tag = "affiliates", security(("secret_key" = [])),
-    params(("affiliate_id" = String, Path, description = "The affiliate's ID")),
+    params(("affiliate_id" = String, Path, description = "The affiliate's ID", example = "aff_0123456789abcdef01234567")),
     responses((status = 200, description = "The affiliate", body = AffiliateDetail), FullKey, NotFound)
 )]
 pub(crate) async fn get(
@@ -152,7 +152,7 @@ pub(crate) async fn find(app: &App, caller: &Caller, id: &AffiliateId) -> Result
 /// again; its links keep working.
 #[utoipa::path(
     patch, path = "/v1/affiliates/{affiliate_id}", operation_id = "update_affiliate", tag = "affiliates", security(("secret_key" = [])),
-    params(("affiliate_id" = String, Path, description = "The affiliate's ID")),
+    params(("affiliate_id" = String, Path, description = "The affiliate's ID", example = "aff_0123456789abcdef01234567")),
     request_body = UpdateAffiliate,
     responses(
         (status = 200, description = "The changed affiliate", body = AffiliateDetail),
@@ -236,7 +236,7 @@ async fn announce(tx: &mut Conn<'_>, hashes: &[String]) -> Result<(), ApiError> 
 /// Deletes an affiliate and its credentials. Its links keep working and keep the affiliate's ID.
 #[utoipa::path(
     delete, path = "/v1/affiliates/{affiliate_id}", operation_id = "delete_affiliate", tag = "affiliates", security(("secret_key" = [])),
-    params(("affiliate_id" = String, Path, description = "The affiliate's ID")),
+    params(("affiliate_id" = String, Path, description = "The affiliate's ID", example = "aff_0123456789abcdef01234567")),
     responses(Deleted)
 )]
 pub(crate) async fn delete(

@@ -435,7 +435,7 @@ fn ordered(mut groups: Vec<FunnelGroup>, order: Option<&GroupOrder>) -> Vec<Funn
 #[utoipa::path(
     get, path = "/v1/links/{link_id}/stats", operation_id = "link_stats", tag = "analytics",
     security(("secret_key" = [])),
-    params(("link_id" = String, Path, description = "The link's ID")),
+    params(("link_id" = String, Path, description = "The link's ID", example = "spring-42")),
     responses(
         (status = 200, description = "The totals", body = LinkStats, headers(("Deprecation" = String), ("Link" = String))),
         FullKey, NotFound,

@@ -130,7 +130,7 @@ impl Work for Create {
 /// Deletes an app. Links stop opening in the app once the device fetches the association file again.
 #[utoipa::path(
     delete, path = "/v1/apps/{app_id}", operation_id = "delete_app", tag = "apps", security(("secret_key" = [])),
-    params(("app_id" = String, Path, description = "The app's ID")),
+    params(("app_id" = String, Path, description = "The app's ID", example = "app_0123456789abcdef01234567")),
     responses(Deleted)
 )]
 pub(crate) async fn delete(

@@ -109,6 +109,7 @@ pub(crate) async fn is_dead(app: &App, peer: IpAddr, headers: &HeaderMap, token:
 
 /// The form behind an emailed sign-in link.
 #[derive(utoipa::ToSchema)]
+#[schema(examples(json!({"token": "TOKEN"})))]
 #[expect(dead_code, reason = "describes the fields; they are read one by one")]
 pub(crate) struct CallbackForm {
     /// The link's token; without it the sign-in fails.

@@ -29,7 +29,7 @@ use crate::state::{App, Shared};
 /// Lists an affiliate's credentials, newest first.
 #[utoipa::path(
     get, path = "/v1/affiliates/{affiliate_id}/credentials", operation_id = "list_credentials", tag = "affiliates", security(("secret_key" = [])),
-    params(("affiliate_id" = String, Path, description = "The affiliate's ID"), PageQuery),
+    params(("affiliate_id" = String, Path, description = "The affiliate's ID", example = "aff_0123456789abcdef01234567"), PageQuery),
     responses(
         (status = 200, description = "One page, without the secrets", body = CredentialList),
         FullKey, NotFound, Paged,
@@ -85,7 +85,7 @@ pub(crate) async fn find_for(
 #[utoipa::path(
     post, path = "/v1/affiliates/{affiliate_id}/credentials", operation_id = "create_credential", tag = "affiliates", security(("secret_key" = [])),
     params(
-        ("affiliate_id" = String, Path, description = "The affiliate's ID"),
+        ("affiliate_id" = String, Path, description = "The affiliate's ID", example = "aff_0123456789abcdef01234567"),
         IdempotencyKey,
     ),
     responses(
@@ -167,8 +167,8 @@ impl Work for Create {
 #[utoipa::path(
     delete, path = "/v1/affiliates/{affiliate_id}/credentials/{key_id}", operation_id = "delete_credential", tag = "affiliates", security(("secret_key" = [])),
     params(
-        ("affiliate_id" = String, Path, description = "The affiliate's ID"),
-        ("key_id" = String, Path, description = "The credential's ID"),
+        ("affiliate_id" = String, Path, description = "The affiliate's ID", example = "aff_0123456789abcdef01234567"),
+        ("key_id" = String, Path, description = "The credential's ID", example = "skid_0123456789abcdef01234567"),
     ),
     responses(Deleted)
 )]

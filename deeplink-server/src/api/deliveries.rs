@@ -53,7 +53,7 @@ impl Cursor for DeliveryCursor {
 #[utoipa::path(
     get, path = "/v1/webhooks/{webhook_id}/deliveries", operation_id = "list_deliveries", tag = "webhooks", security(("secret_key" = [])),
     params(
-        ("webhook_id" = String, Path, description = "The webhook's ID"),
+        ("webhook_id" = String, Path, description = "The webhook's ID", example = "wh_0123456789abcdef01234567"),
         ("limit" = Option<u32>, Query, description = "Deliveries per page", minimum = 1, maximum = 100),
         ("cursor" = Option<String>, Query, description = "`next_cursor` of the previous page"),
         ("status" = Option<DeliveryStatus>, Query, description = "Only deliveries with this status"),
@@ -162,7 +162,7 @@ fn delivery_named(path: &str) -> Result<DeliveryId, ApiError> {
 #[utoipa::path(
     post, path = "/v1/webhooks/{webhook_id}/test", operation_id = "test_webhook", tag = "webhooks", security(("secret_key" = [])),
     params(
-        ("webhook_id" = String, Path, description = "The webhook's ID"),
+        ("webhook_id" = String, Path, description = "The webhook's ID", example = "wh_0123456789abcdef01234567"),
         IdempotencyKey,
     ),
     request_body = TestWebhook,
@@ -206,8 +206,8 @@ pub(crate) async fn test_for(
 #[utoipa::path(
     post, path = "/v1/webhooks/{webhook_id}/deliveries/{delivery_id}/replay", operation_id = "replay_delivery", tag = "webhooks", security(("secret_key" = [])),
     params(
-        ("webhook_id" = String, Path, description = "The webhook's ID"),
-        ("delivery_id" = String, Path, description = "The delivery's ID"),
+        ("webhook_id" = String, Path, description = "The webhook's ID", example = "wh_0123456789abcdef01234567"),
+        ("delivery_id" = String, Path, description = "The delivery's ID", example = "dlv_0123456789abcdef01234567"),
         IdempotencyKey,
     ),
     responses(

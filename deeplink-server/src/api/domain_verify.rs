@@ -44,7 +44,7 @@ const LIFTING: std::time::Duration = std::time::Duration::from_secs(5);
 #[utoipa::path(
     post, path = "/v1/domains/{domain}/verify", operation_id = "verify_domain", tag = "domains", security(("secret_key" = [])),
     params(
-        ("domain" = String, Path, description = "The domain name, case-insensitive; a trailing dot is ignored, and a Unicode name is equivalent to its A-label form"),
+        ("domain" = String, Path, description = "The domain name, case-insensitive; a trailing dot is ignored, and a Unicode name is equivalent to its A-label form", example = "go.example.com"),
         IdempotencyKey,
     ),
     responses(

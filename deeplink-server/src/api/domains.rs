@@ -247,7 +247,7 @@ pub(super) fn alternate_limit() -> ApiError {
 /// `apps.apple.com` and `play.google.com`, respectively, are among them. Visits to long links are not counted.
 #[utoipa::path(
     patch, path = "/v1/domains/{domain}", operation_id = "update_domain", tag = "domains", security(("secret_key" = [])),
-    params(("domain" = String, Path, description = "The domain name, case-insensitive; a trailing dot is ignored, and a Unicode name is equivalent to its A-label form")),
+    params(("domain" = String, Path, description = "The domain name, case-insensitive; a trailing dot is ignored, and a Unicode name is equivalent to its A-label form", example = "go.example.com")),
     request_body = UpdateDomain,
     responses(
         (status = 200, description = "The changed domain", body = DomainDetail),
@@ -316,7 +316,7 @@ impl Update {
 /// Deletes a domain. URLs on it stop working, and other accounts can add the domain.
 #[utoipa::path(
     delete, path = "/v1/domains/{domain}", operation_id = "delete_domain", tag = "domains", security(("secret_key" = [])),
-    params(("domain" = String, Path, description = "The domain name, case-insensitive; a trailing dot is ignored, and a Unicode name is equivalent to its A-label form")),
+    params(("domain" = String, Path, description = "The domain name, case-insensitive; a trailing dot is ignored, and a Unicode name is equivalent to its A-label form", example = "go.example.com")),
     responses(Deleted)
 )]
 pub(crate) async fn delete(

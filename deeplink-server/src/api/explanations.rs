@@ -24,7 +24,7 @@ use crate::visit::explanation::Address;
 #[utoipa::path(
     get, path = "/v1/links/{link_id}/explain", operation_id = "explain_link", tag = "links", security(("secret_key" = [])),
     params(
-        ("link_id" = String, Path, description = "The link's ID"),
+        ("link_id" = String, Path, description = "The link's ID", example = "spring-42"),
         ("user_agent" = Option<String>, Query, description = "The `User-Agent` header of the visit; default: a browser on Windows; if empty, no header is sent", max_length = 2048),
         ("accept" = Option<String>, Query, description = "The `Accept` header of the visit; by default, `text/html`", max_length = 2048),
         ("os" = Option<String>, Query, description = "The `Sec-CH-UA-Platform` header of the visit, such as `Android`; takes precedence over `User-Agent` if it names a known operating system", max_length = 2048),

@@ -29,7 +29,7 @@ use crate::state::Shared;
 /// are pending, none are sent.
 #[utoipa::path(
     post, path = "/v1/webhooks/{webhook_id}/replay", operation_id = "replay_deliveries", tag = "webhooks", security(("secret_key" = [])),
-    params(("webhook_id" = String, Path, description = "The webhook's ID"), IdempotencyKey),
+    params(("webhook_id" = String, Path, description = "The webhook's ID", example = "wh_0123456789abcdef01234567"), IdempotencyKey),
     request_body = ReplayDeliveries,
     responses(
         (status = 200, description = "Number of deliveries that were created; they are attempted immediately", body = ReplayedDeliveries, headers(("Idempotency-Replayed" = String))),

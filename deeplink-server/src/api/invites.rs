@@ -59,6 +59,7 @@ fn answer(app: &App, outcome: &str) -> Response {
 
 /// The form of an invitation.
 #[derive(utoipa::ToSchema)]
+#[schema(examples(json!({"token": "TOKEN"})))]
 #[expect(dead_code, reason = "describes the fields; they are read one by one")]
 pub(crate) struct InviteForm {
     /// The invitation's token; without it, no invitation is accepted.

@@ -39,7 +39,7 @@ impl Caller {
 /// is kept for 30 days.
 #[utoipa::path(
     get, path = "/v1/links/{link_id}/history", operation_id = "link_history", tag = "links", security(("secret_key" = [])),
-    params(("link_id" = String, Path, description = "The link's ID"), PageQuery),
+    params(("link_id" = String, Path, description = "The link's ID", example = "spring-42"), PageQuery),
     responses((status = 200, description = "One page", body = LinkHistory), FullKey, Paged, NotFound)
 )]
 pub(crate) async fn list(
@@ -94,7 +94,7 @@ async fn live(db: &mut Conn<'_>, caller: &Caller, link_id: &str) -> Result<Optio
 /// assigned to another link are not restored.
 #[utoipa::path(
     post, path = "/v1/links/{link_id}/restore", operation_id = "restore_link", tag = "links", security(("secret_key" = [])),
-    params(("link_id" = String, Path, description = "The link's ID"), IdempotencyKey),
+    params(("link_id" = String, Path, description = "The link's ID", example = "spring-42"), IdempotencyKey),
     request_body = RestoreLink,
     responses(
         (status = 200, description = "The restored link", body = LinkDetail, headers(("Idempotency-Replayed" = String))),

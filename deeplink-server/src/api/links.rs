@@ -249,7 +249,7 @@ impl App {
 /// Returns a link.
 #[utoipa::path(
     get, path = "/v1/links/{link_id}", operation_id = "get_link", tag = "links", security(("secret_key" = [])),
-    params(("link_id" = String, Path, description = "The link's ID")),
+    params(("link_id" = String, Path, description = "The link's ID", example = "spring-42")),
     responses((status = 200, description = "The link", body = LinkDetail), AnyKey, NotFound)
 )]
 pub(crate) async fn get(
@@ -288,7 +288,7 @@ pub(crate) async fn find(db: &mut Conn<'_>, caller: &Caller, link_id: &str) -> R
 /// Absent fields keep their values, `null` clears a field, and a value replaces the whole field.
 #[utoipa::path(
     put, path = "/v1/links/{link_id}", operation_id = "update_link", tag = "links", security(("secret_key" = [])),
-    params(("link_id" = String, Path, description = "The link's ID")),
+    params(("link_id" = String, Path, description = "The link's ID", example = "spring-42")),
     request_body = UpdateLink,
     responses(
         (status = 200, description = "The changed link", body = LinkDetail),
@@ -407,7 +407,7 @@ pub(super) fn taken_down(field: &'static str) -> Invalid {
 /// Deletes a link, effective immediately. Its clicks remain in the account's totals.
 #[utoipa::path(
     delete, path = "/v1/links/{link_id}", operation_id = "delete_link", tag = "links", security(("secret_key" = [])),
-    params(("link_id" = String, Path, description = "The link's ID")),
+    params(("link_id" = String, Path, description = "The link's ID", example = "spring-42")),
     responses(Deleted)
 )]
 pub(crate) async fn delete(

@@ -27,6 +27,7 @@ pub(crate) mod lifecycle;
 pub(crate) mod link_history;
 pub(crate) mod link_list;
 pub(crate) mod links;
+pub(crate) mod mcp;
 pub(crate) mod oauth;
 pub(crate) mod one_time_links;
 pub(crate) mod publishable_keys;

@@ -44,7 +44,7 @@ const STATE_MINUTES: i64 = 10;
 #[utoipa::path(
     get, path = "/v1/auth/oauth/{provider}/start", operation_id = "oauth_start", tag = "sessions",
     params(
-        ("provider" = String, Path, description = "`google` or `github`"),
+        ("provider" = String, Path, description = "`google` or `github`", example = "google"),
         ("next" = Option<String>, Query, description = "Path on this service to redirect to afterwards; `/account` if absent or not on this service"),
     ),
     responses(
@@ -122,7 +122,7 @@ fn elsewhere(app: &App, name: Name, next: &NextPath) -> Result<Response, ApiErro
 #[utoipa::path(
     get, path = "/v1/auth/oauth/{provider}/callback", operation_id = "oauth_callback", tag = "sessions",
     params(
-        ("provider" = String, Path, description = "`google` or `github`"),
+        ("provider" = String, Path, description = "`google` or `github`", example = "google"),
         ("code" = Option<String>, Query, description = "The authorization code"),
         ("state" = Option<String>, Query, description = "The state from the start of the sign-in"),
         ("error" = Option<String>, Query, description = "Set by the provider if the sign-in failed"),

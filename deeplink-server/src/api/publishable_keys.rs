@@ -132,7 +132,7 @@ impl Work for Create {
 /// Deletes a publishable key. It stops working immediately.
 #[utoipa::path(
     delete, path = "/v1/auth/publishable-keys/{key_id}", operation_id = "delete_publishable_key", tag = "keys", security(("secret_key" = [])),
-    params(("key_id" = String, Path, description = "The key's ID")),
+    params(("key_id" = String, Path, description = "The key's ID", example = "pkid_0123456789abcdef01234567")),
     responses(Deleted)
 )]
 pub(crate) async fn delete(

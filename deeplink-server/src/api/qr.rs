@@ -52,8 +52,8 @@ const REPLACED: &str = "the logo was replaced while the code was being generated
 #[utoipa::path(
     get, path = "/v1/links/{link_id}/qr.{format}", operation_id = "link_qr", tag = "links", security(("secret_key" = [])),
     params(
-        ("link_id" = String, Path, description = "The link's ID"),
-        ("format" = QrFormat, Path, description = "File format"),
+        ("link_id" = String, Path, description = "The link's ID", example = "spring-42"),
+        ("format" = QrFormat, Path, description = "File format", example = "svg"),
         ("size" = Option<u32>, Query, description = "Width and height in pixels, including the margin; 600 by default. In a PNG, each module is a whole number of pixels wide, at least 2 (66 in total for a typical link), and the remainder widens the margin. An SVG can be any size. PDF and EPS files use 300 pixels per inch, so 600 pixels are 50.8 mm; the minimum for a PDF is 13 pixels", minimum = 1, maximum = 2048),
         ("level" = Option<QrLevel>, Query, description = "Error correction level; `L` by default, or `H` with a logo"),
         ("margin" = Option<u32>, Query, description = "Margin in modules; 2 by default", minimum = 0, maximum = 16),

@@ -60,7 +60,7 @@ pub(crate) async fn names_for(app: &App, caller: &Caller) -> Result<Vec<String>,
 /// show the new image; downloaded codes do not change.
 #[utoipa::path(
     put, path = "/v1/qr-logos/{name}", operation_id = "put_qr_logo", tag = "qr-logos", security(("secret_key" = [])),
-    params(("name" = String, Path, description = "The logo's name: 1 to 40 lowercase letters, digits and hyphens", min_length = 1, max_length = 40, pattern = "^[a-z0-9-]{1,40}$")),
+    params(("name" = String, Path, description = "The logo's name: 1 to 40 lowercase letters, digits and hyphens", example = "acme", min_length = 1, max_length = 40, pattern = "^[a-z0-9-]{1,40}$")),
     request_body(content((inline(Pixels) = "image/png"), (inline(Pixels) = "image/jpeg"), (inline(Pixels) = "image/webp"))),
     responses(
         (status = 200, description = "Uploaded or replaced", body = QrLogo),
@@ -125,7 +125,7 @@ fn check_room(names: &[String], name: &str) -> Result<(), ApiError> {
 #[utoipa::path(
     get, path = "/v1/qr-logos/{name}", operation_id = "get_qr_logo", tag = "qr-logos", security(("secret_key" = [])),
     params(
-        ("name" = String, Path, description = "The logo's name"),
+        ("name" = String, Path, description = "The logo's name", example = "acme"),
         ("If-None-Match" = Option<String>, Header, description = "`ETag` of a cached image; if it matches, the response is 304 without the image"),
     ),
     responses(
@@ -185,7 +185,7 @@ pub(crate) async fn image_for(
 /// name.
 #[utoipa::path(
     delete, path = "/v1/qr-logos/{name}", operation_id = "delete_qr_logo", tag = "qr-logos", security(("secret_key" = [])),
-    params(("name" = String, Path, description = "The logo's name")),
+    params(("name" = String, Path, description = "The logo's name", example = "acme")),
     responses(Deleted)
 )]
 pub(crate) async fn delete(

@@ -163,7 +163,7 @@ pub(super) async fn refuse_too_many(tx: &mut Conn<'_>, tenant: &TenantId) -> Res
 /// A key cannot delete itself, and the last one cannot be deleted.
 #[utoipa::path(
     delete, path = "/v1/auth/secret-keys/{key_id}", operation_id = "delete_secret_key", tag = "keys", security(("secret_key" = [])),
-    params(("key_id" = String, Path, description = "The key's ID")),
+    params(("key_id" = String, Path, description = "The key's ID", example = "skid_0123456789abcdef01234567")),
     responses(
         Deleted,
         (status = 409, description = "The key was used for this request (`key_in_use`), or is the last key (`last_key`)", body = ErrorBody),

@@ -140,7 +140,7 @@ impl Work for Create {
 /// Returns a source with its URL.
 #[utoipa::path(
     get, path = "/v1/sources/{id}", operation_id = "get_source", tag = "sources", security(("secret_key" = [])),
-    params(("id" = String, Path, description = "The source's ID")),
+    params(("id" = String, Path, description = "The source's ID", example = "src_0123456789abcdef01234567")),
     responses((status = 200, description = "The source", body = SourceDetail), FullKey, NotFound)
 )]
 pub(crate) async fn get(
@@ -162,7 +162,7 @@ pub(crate) async fn find(app: &App, caller: &Caller, id: &str) -> Result<SourceD
 /// Deletes a source. Its URL stops working immediately; stored conversions are kept.
 #[utoipa::path(
     delete, path = "/v1/sources/{id}", operation_id = "delete_source", tag = "sources", security(("secret_key" = [])),
-    params(("id" = String, Path, description = "The source's ID")),
+    params(("id" = String, Path, description = "The source's ID", example = "src_0123456789abcdef01234567")),
     responses(Deleted)
 )]
 pub(crate) async fn delete(
@@ -199,7 +199,7 @@ pub(crate) async fn delete_for(app: &Shared, caller: Arc<Caller>, id: &str) -> R
 /// conversion, whether sent to a source or with a secret key.
 #[utoipa::path(
     post, path = "/in/{token}", operation_id = "send_to_source", tag = "sources",
-    params(("token" = String, Path, description = "The last part of the source's URL, 64 hex digits")),
+    params(("token" = String, Path, description = "The last part of the source's URL, 64 hex digits", example = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef")),
     request_body = Convert,
     responses(
         (status = 200, description = "The result", body = Converted),

@@ -36,7 +36,7 @@ const PAYABLE_SECS: i64 = 35 * 60;
 /// of the billing portal instead, so that no one pays twice.
 #[utoipa::path(
     post, path = "/v1/billing/stripe/checkout", operation_id = "create_checkout", tag = "billing", security(("secret_key" = [])),
-    params(("tier" = String, Query, description = "The plan: `pro`, `business` or `scale`"), IdempotencyKey),
+    params(("tier" = String, Query, description = "The plan: `pro`, `business` or `scale`", example = "pro"), IdempotencyKey),
     responses(
         (status = 200, description = "The page's URL", body = CheckoutSession, headers(("Idempotency-Replayed" = String))),
         FullKey, NeedsProcessor,

@@ -54,7 +54,7 @@ pub(crate) async fn names_for(app: &App, caller: &Caller) -> Result<Vec<Tag>, Ap
 /// may show some of them with the old tag and some with the new one. After a failure, retry the request.
 #[utoipa::path(
     put, path = "/v1/tags/{tag}", operation_id = "rename_tag", tag = "tags", security(("secret_key" = [])),
-    params(("tag" = String, Path, description = "The tag, case-insensitive")), request_body = RenameTag,
+    params(("tag" = String, Path, description = "The tag, case-insensitive", example = "spring")), request_body = RenameTag,
     responses(
         (status = 200, description = "The renamed tag", body = TagDetail),
         FullKey, JsonBody, NotFound,
@@ -94,7 +94,7 @@ pub(crate) async fn rename_for(
 /// Links are changed in batches. After a failure, retry the request.
 #[utoipa::path(
     delete, path = "/v1/tags/{tag}", operation_id = "delete_tag", tag = "tags", security(("secret_key" = [])),
-    params(("tag" = String, Path, description = "The tag, case-insensitive")),
+    params(("tag" = String, Path, description = "The tag, case-insensitive", example = "spring")),
     responses(Deleted)
 )]
 pub(crate) async fn delete(

@@ -27,7 +27,7 @@ use crate::state::Shared;
     get, path = "/v1/links/{link_id}/timeseries", operation_id = "link_timeseries", tag = "links",
     security(("secret_key" = [])),
     params(
-        ("link_id" = String, Path, description = "The link's ID"),
+        ("link_id" = String, Path, description = "The link's ID", example = "spring-42"),
         ("from" = Option<String>, Query, description = "Start (RFC 3339); by default, 30 days before `to`"),
         ("to" = Option<String>, Query, description = "End (RFC 3339), at most 400 days after `from`; by default, now"),
         ("granularity" = Option<Granularity>, Query, description = "Width of a bucket; `daily` by default"),

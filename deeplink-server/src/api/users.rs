@@ -183,7 +183,7 @@ pub(super) async fn require_room(
 /// Removes a team member and revokes their sessions, codes and invitations. Keys that they created are kept.
 #[utoipa::path(
     delete, path = "/v1/auth/users/{user_id}", operation_id = "remove_user", tag = "team", security(("secret_key" = [])),
-    params(("user_id" = String, Path, description = "The team member's ID")),
+    params(("user_id" = String, Path, description = "The team member's ID", example = "usr_0123456789abcdef01234567")),
     responses(
         Deleted,
         (status = 409, description = "No team member with a confirmed address would be left (`last_user`)", body = ErrorBody),

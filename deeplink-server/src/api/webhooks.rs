@@ -171,7 +171,7 @@ pub(crate) async fn find(app: &App, caller: &Caller, id: &WebhookId) -> Result<S
 /// deliveries are canceled. `active: true` enables it from the next event on, even if the service paused it.
 #[utoipa::path(
     patch, path = "/v1/webhooks/{webhook_id}", operation_id = "update_webhook", tag = "webhooks", security(("secret_key" = [])),
-    params(("webhook_id" = String, Path, description = "The webhook's ID")),
+    params(("webhook_id" = String, Path, description = "The webhook's ID", example = "wh_0123456789abcdef01234567")),
     request_body = UpdateWebhook,
     responses(
         (status = 200, description = "The changed webhook", body = WebhookDetail),
@@ -244,7 +244,7 @@ impl Update {
 /// Deletes a webhook and its delivery log. No further attempts are made.
 #[utoipa::path(
     delete, path = "/v1/webhooks/{webhook_id}", operation_id = "delete_webhook", tag = "webhooks", security(("secret_key" = [])),
-    params(("webhook_id" = String, Path, description = "The webhook's ID")),
+    params(("webhook_id" = String, Path, description = "The webhook's ID", example = "wh_0123456789abcdef01234567")),
     responses(Deleted)
 )]
 pub(crate) async fn delete(
@@ -283,7 +283,7 @@ pub(crate) async fn delete_for(app: &Shared, caller: Arc<Caller>, id: &str) -> R
 #[utoipa::path(
     post, path = "/v1/webhooks/{webhook_id}/rotate-secret", operation_id = "rotate_webhook_secret", tag = "webhooks", security(("secret_key" = [])),
     params(
-        ("webhook_id" = String, Path, description = "The webhook's ID"),
+        ("webhook_id" = String, Path, description = "The webhook's ID", example = "wh_0123456789abcdef01234567"),
         IdempotencyKey,
     ),
     responses(

@@ -91,6 +91,8 @@ pub struct Config {
     pub country: Option<CountrySource>,
     /// Whether anyone may create an account.
     pub signup_open: bool,
+    /// Whether the first start of a server for its own machine creates an account.
+    pub first_account: bool,
     /// Whether people can sign up and sign in.
     pub sessions: bool,
     /// Where mails go, if configured; see [`Config::mail_at`].
@@ -163,7 +165,7 @@ impl Config {
         let outbound_allow = optional("DEEPLINK_OUTBOUND_ALLOW", settings.outbound_allow.as_deref(), |text| {
             outbound_allow(text, public_url.as_ref())
         })?;
-        let listen = setting("DEEPLINK_LISTEN", &settings.listen, address)?;
+        let listen = Self::listen_address(settings)?;
         let home_url = optional("DEEPLINK_HOME_URL", settings.home_url.as_deref(), |text| {
             home_url(text, &public_url.clone().unwrap_or_else(|| own_url(listen)))
         })?;
@@ -202,6 +204,9 @@ impl Config {
             country: country_source(settings, &trusted_proxies)?,
             trusted_proxies,
             signup_open: setting("DEEPLINK_SIGNUP", &settings.signup, |text| either(text, "open", "closed"))?,
+            first_account: setting("DEEPLINK_FIRST_ACCOUNT", &settings.first_account, |text| {
+                either(text, "on", "off")
+            })?,
             sessions: setting("DEEPLINK_SESSIONS", &settings.sessions, |text| either(text, "on", "off"))?,
             mail: MailTransport::read(settings.mail_dir.as_deref(), environment)?,
             mail_from: optional("DEEPLINK_MAIL_FROM", settings.mail_from.as_deref(), |text| {
@@ -249,6 +254,11 @@ impl Config {
             retention_days: setting("DEEPLINK_RETENTION_DAYS", &settings.retention_days, days)?,
             log: setting("DEEPLINK_LOG", &settings.log, log_filter)?,
         })
+    }
+
+    /// [`Config::listen`], whatever the other settings are.
+    pub(crate) fn listen_address(settings: &Settings) -> Result<SocketAddr, BadSetting> {
+        setting("DEEPLINK_LISTEN", &settings.listen, address)
     }
 
     /// The limits of a plan on this service.

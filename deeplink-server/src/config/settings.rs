@@ -106,6 +106,10 @@ pub struct Settings {
     /// Whether anyone may create an account, by signing up or by signing in for the first time: open, closed
     #[arg(long, global = true, env = "DEEPLINK_SIGNUP", value_name = "WORD", default_value = "open")]
     pub(super) signup: String,
+    /// Whether the first start creates an account and a sample link, and prints the account's secret key, if the database
+    /// is SQLite and the public URL a loopback address: on, off
+    #[arg(long, global = true, env = "DEEPLINK_FIRST_ACCOUNT", value_name = "WORD", default_value = "on")]
+    pub(super) first_account: String,
     /// Whether people can sign up and sign in, by email or with an identity provider: on, off
     #[arg(long, global = true, env = "DEEPLINK_SESSIONS", value_name = "WORD", default_value = "on")]
     pub(super) sessions: String,

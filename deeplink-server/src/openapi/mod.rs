@@ -1,31 +1,22 @@
-//! The OpenAPI document, the page that shows it, and the text for language models.
+//! The OpenAPI document, and the text for language models.
 
 mod webhooks;
 
-use std::borrow::Cow;
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 
-use axum::Router;
-use axum::extract::{Request, State};
-use axum::response::{Redirect, Response};
-use axum::routing::get;
+use axum::response::Response;
 use bytes::Bytes;
 use deeplink_core::x402;
-use http::header::{ACCESS_CONTROL_ALLOW_ORIGIN, CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderMap, HeaderValue};
+use http::header::{ACCESS_CONTROL_ALLOW_ORIGIN, CACHE_CONTROL, HeaderMap, HeaderValue};
 use utoipa::OpenApi as _;
 use utoipa::openapi::path::Operation;
 use utoipa::openapi::security::{
     ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme,
 };
 use utoipa::openapi::{OpenApi, PathItem, RefOr};
-use utoipa_swagger_ui::Config;
 
-use crate::error::ApiError;
 use crate::http::documented::{paid, refusal};
-use crate::http::extract::Path;
 use crate::http::fixed::Fixed;
-use crate::pages::missing;
-use crate::state::Shared;
 
 #[derive(utoipa::OpenApi)]
 #[openapi(
@@ -41,6 +32,7 @@ use crate::state::Shared;
         (name = "tags", description = "Tags that group links"),
         (name = "qr-logos", description = "Uploaded logos for QR codes"),
         (name = "lifecycle", description = "Reporting clicks, installs, users and conversions"),
+        (name = "analytics", description = "Reports on links and on the account"),
         (name = "apps", description = "Apps that open links"),
         (name = "domains", description = "Custom domains"),
         (name = "account", description = "Accounts"),
@@ -190,57 +182,4 @@ pub(crate) async fn document(asked: HeaderMap) -> Response {
 )]
 pub(crate) async fn llms(asked: HeaderMap) -> Response {
     LLMS.answer(&asked)
-}
-
-/// The pages around the API: `/docs` and the small files that crawlers request.
-pub(crate) fn pages() -> Router<Shared> {
-    let docs = Router::new()
-        .route("/docs", get(|| async { Redirect::to("/docs/") }))
-        .route(
-            "/docs/",
-            get(|asked: HeaderMap| async move { docs_file("index.html", &asked).ok_or_else(ApiError::not_found) }),
-        )
-        .route("/docs/{file}", get(named_docs_file));
-    docs.merge(crate::api::health::files())
-}
-
-/// The files of Swagger UI that the docs page consists of.
-static DOCS: LazyLock<Vec<(&str, Fixed)>> = LazyLock::new(|| {
-    let names = [
-        "index.html",
-        "index.css",
-        "swagger-ui.css",
-        "swagger-initializer.js",
-        "swagger-ui-bundle.js",
-        "swagger-ui-standalone-preset.js",
-        "favicon-16x16.png",
-        "favicon-32x32.png",
-    ];
-    names.into_iter().filter_map(|name| Some((name, swagger_file(name)?))).collect()
-});
-
-fn swagger_file(name: &str) -> Option<Fixed> {
-    // The docs page runs only scripts of its own origin.
-    const POLICY: HeaderValue = HeaderValue::from_static(
-        "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' blob: data:; connect-src 'self'; \
-         base-uri 'none'; frame-ancestors 'none'",
-    );
-    let file = utoipa_swagger_ui::serve(name, Arc::new(Config::from("/openapi.json"))).ok()??;
-    let bytes = match file.bytes {
-        Cow::Borrowed(bytes) => Bytes::from_static(bytes),
-        Cow::Owned(bytes) => bytes.into(),
-    };
-    let media_type = HeaderValue::try_from(file.content_type).ok()?;
-    Some(fixed(bytes, media_type).with(CONTENT_SECURITY_POLICY, POLICY))
-}
-
-fn docs_file(name: &str, asked: &HeaderMap) -> Option<Response> {
-    DOCS.iter().find(|(known, _)| *known == name).map(|(_, file)| file.answer(asked))
-}
-
-async fn named_docs_file(State(app): State<Shared>, Path(name): Path<String>, request: Request) -> Response {
-    match docs_file(&name, request.headers()) {
-        Some(file) => file,
-        None => missing::show(State(app), request).await,
-    }
 }

@@ -11,6 +11,7 @@ use deeplink_core::zone::Zone;
 use http::StatusCode;
 use http::header::RETRY_AFTER;
 
+use super::COMMON_CSS;
 use super::form::View;
 use super::headers::{Allowed, headers, nonce};
 use super::notice;
@@ -22,7 +23,7 @@ use crate::state::App;
 use crate::visit::page::{BASE_CSS, compact_css, compact_js};
 
 static CSS: LazyLock<String> =
-    LazyLock::new(|| compact_css(&[BASE_CSS, include_str!("../../templates/pages/account.css")]));
+    LazyLock::new(|| compact_css(&[BASE_CSS, COMMON_CSS, include_str!("../../templates/pages/account.css")]));
 
 static SCRIPT: LazyLock<String> = LazyLock::new(|| compact_js(include_str!("../../templates/pages/account.js")));
 

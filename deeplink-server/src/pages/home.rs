@@ -24,6 +24,8 @@ struct HomePage<'a> {
     base: &'a str,
     /// Whether people have a key from the first start, and no mail to sign in with.
     has_first_key: bool,
+    /// Whether the first start may have printed one.
+    prints_first_key: bool,
     /// Where people sign in or, once they are, find their account, and the label of that button.
     next: Option<(&'static str, &'static str)>,
     /// Whether the account of the first start waits for its owner.
@@ -69,8 +71,10 @@ async fn page(app: &App, is_signed_in: bool) -> Response {
         is_set_up(app).then_some(("/signin", "Sign in"))
     };
     let has_first_key = app.is_loopback || !is_set_up(app);
+    let prints_first_key = app.config.first_account;
     let base = app.public_url.as_str().trim_end_matches('/');
     let is_unclaimed = !is_signed_in && is_first_account_unclaimed(app).await;
     let is_open = app.config.signup_open;
-    answer(app, StatusCode::OK, &frame, &HomePage { frame: &frame, base, has_first_key, next, is_unclaimed, is_open })
+    let page = HomePage { frame: &frame, base, has_first_key, prints_first_key, next, is_unclaimed, is_open };
+    answer(app, StatusCode::OK, &frame, &page)
 }

@@ -61,6 +61,9 @@ use http::{Method, Uri};
 use crate::error::ApiError;
 use crate::state::Shared;
 
+/// The CSS that these pages share with the documentation.
+pub(crate) const COMMON_CSS: &str = include_str!("../../templates/pages/common.css");
+
 /// The path of the home page.
 pub(crate) const HOME: &str = "/";
 

@@ -83,7 +83,7 @@ struct Visit<'v> {
 #[utoipa::path(
     get, path = "/r/{link_id}", operation_id = "resolve", tag = "resolve",
     params(
-        ("link_id" = String, Path, description = "The link's ID; on a domain of the account also one of its aliases"),
+        ("link_id" = String, Path, description = "The link's ID; on a domain of the account also one of its aliases", example = "spring-42"),
         ("redirect" = Option<String>, Query, description = "`1`: redirect to the store or web page, without a landing page"),
         ("os" = Option<String>, Query, description = "`ios`, on an alternate domain: treat a visitor that appears to be a Mac as an iPad"),
     ),

@@ -1,5 +1,7 @@
 //! Operator commands, alone and beside a running server.
 
+use std::net::TcpListener;
+
 use crate::process::{Home, PATIENCE, ask};
 use deeplink_doubles::wait::eventually_blocking;
 
@@ -253,6 +255,31 @@ fn the_interface_is_printed_without_any_setting() {
     let document: serde_json::Value = serde_json::from_str(&home.ok(&["openapi"])).expect("JSON");
     assert!(document["paths"]["/v1/auth/signup"]["post"].is_object());
     assert!(!home.path("data").exists());
+}
+
+#[test]
+fn health_says_whether_the_server_responds() {
+    let mut home = Home::on_sqlite();
+    let server = home.serve();
+    let address = server.address;
+    home.set("DEEPLINK_LISTEN", address.to_string());
+    home.set("DEEPLINK_FIRST_ACCOUNT", "an invalid setting, which is not for this command");
+    assert_eq!(home.ok(&["health"]), "");
+    server.stop();
+    let stopped = home.run(&["health"]);
+    assert_eq!(stopped.code, Some(1), "{stopped:?}");
+    assert!(stopped.stderr.contains(&format!("GET http://{address}/health failed: ")), "{stopped:?}");
+
+    // Connections are accepted, but not answered.
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+    home.set("DEEPLINK_LISTEN", silent.local_addr().expect("an address").to_string());
+    let hung = home.run(&["health"]);
+    assert_eq!(hung.code, Some(1), "{hung:?}");
+    assert!(hung.stderr.contains("was not answered within 2 seconds"), "{hung:?}");
+
+    let unknown = home.run(&["health", "--listen", "127.0.0.1:0"]);
+    assert_eq!(unknown.code, Some(1), "{unknown:?}");
+    assert!(unknown.stderr.contains("port 0"), "{unknown:?}");
 }
 
 #[test]

@@ -24,6 +24,24 @@ fn the_first_run_speaks_of_what_there_is() {
     assert!(check.contains("ok     link expiry     links never expire"), "{check}");
 }
 
+/// Where nobody reads stdout, as in a package, the first start would create an account that nobody can open.
+#[test]
+fn the_first_run_creates_no_account_if_told_so() {
+    let mut home = Home::on_sqlite();
+    home.set("DEEPLINK_FIRST_ACCOUNT", "off");
+    let server = home.serve();
+    assert!(
+        server.log().contains("no account yet; create one with: deeplink-server tenant create"),
+        "{}",
+        server.log()
+    );
+    let page = ask(server.address, "GET", "/", &[("Accept", "text/html")], "");
+    assert!(page.status == 200 && !page.body.contains("when it first started"), "{page:?}");
+    assert_eq!(server.stop(), "");
+    let check = home.ok(&["check"]);
+    assert!(check.contains("accounts: 0, links: 0"), "{check}");
+}
+
 #[test]
 fn the_first_run_gives_a_key_and_a_link_once() {
     let home = Home::on_sqlite();

@@ -9,7 +9,10 @@ use crate::output;
 
 /// Cancel the deletion of the account
 #[derive(Debug, Args)]
-#[command(after_help = help("Does nothing if no deletion is scheduled.", &["dl account cancel-deletion", "dl account cancel-deletion --dry-run"]))]
+#[command(after_help = help("Does nothing if no deletion is scheduled.", &[
+    "dl account cancel-deletion",
+    "dl account cancel-deletion --dry-run",
+]))]
 pub(crate) struct CancelDeletion {}
 
 impl CancelDeletion {

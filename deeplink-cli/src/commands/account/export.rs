@@ -28,7 +28,8 @@ pub(crate) struct Export {
 
 impl Export {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
-        if ctx.global.output.as_ref().is_some_and(|format| *format != Format::Jsonl) {
+        ctx.out.refuse_filter("exports", "the file is JSONL, which jq reads: jq .type account.jsonl")?;
+        if ctx.global.format().is_some_and(|format| format != Format::Jsonl) {
             return Err(Failure::usage("account exports are always JSONL").hint("use -o jsonl, or omit -o").into());
         }
         let client = ctx.client().await?;

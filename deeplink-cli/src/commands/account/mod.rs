@@ -8,6 +8,7 @@ mod update;
 
 commands! {
     /// Show, update, export or delete the account
+    #[command(after_help = crate::help::help("", &["dl account show", "dl account export --out account.jsonl"]))]
     Account {
         Show(show::Show),
         Update(update::Update),

@@ -12,6 +12,10 @@ use crate::{escape, given, ids, output};
 
 /// Manage the credentials of an affiliate
 #[derive(Debug, Args)]
+#[command(after_help = help("", &[
+    "dl affiliates creds create aff_0123456789abcdef01234567",
+    "dl affiliates creds list aff_0123456789abcdef01234567",
+]))]
 pub(crate) struct Creds {
     #[command(subcommand)]
     action: Action,

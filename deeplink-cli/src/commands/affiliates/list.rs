@@ -10,7 +10,11 @@ use crate::paging::{Fetched, Part};
 
 /// List the affiliates
 #[derive(Debug, Args)]
-#[command(after_help = help("", &["dl affiliates list", "dl affiliates list --limit 10", "dl affiliates list --fields id,partner_key -o csv"]))]
+#[command(after_help = help("", &[
+    "dl affiliates list",
+    "dl affiliates list --limit 10",
+    "dl affiliates list --fields id,partner_key -o csv",
+]))]
 pub(crate) struct List {
     #[command(flatten)]
     part: Part,

@@ -12,6 +12,10 @@ use crate::{given, output};
 
 /// Register an app, or replace the one with the same bundle ID or package name
 #[derive(Debug, Args)]
+#[command(after_help = help("", &[
+    "dl apps add ios --bundle-id com.example.app --team-id ABCDE12345",
+    "dl apps add android --package com.example.app --sha256 $(cat fingerprint.txt)",
+]))]
 pub(crate) struct Add {
     #[command(subcommand)]
     platform: Platform,

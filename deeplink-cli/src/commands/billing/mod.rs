@@ -16,6 +16,7 @@ use crate::output::{Record, Sheet};
 
 commands! {
     /// Show, buy or cancel the account's plan
+    #[command(after_help = crate::help::help("", &["dl billing status", "dl billing checkout pro --open"]))]
     Billing {
         Status(status::Status),
         Checkout(checkout::Checkout),

@@ -8,6 +8,11 @@ mod verify;
 
 commands! {
     /// Manage custom domains
+    #[command(after_help = crate::help::help("", &[
+        "dl domains add go.example.com",
+        "dl domains verify go.example.com",
+        "dl domains list",
+    ]))]
     Domains {
         List(list::List),
         Add(add::Add),

@@ -12,6 +12,10 @@ mod list;
 
 commands! {
     /// List and export individual clicks, installs, users and conversions
+    #[command(after_help = crate::help::help("", &[
+        "dl events list --from 1h",
+        "dl events export --from 2026-11-01 --to 2026-12-01 --out november.jsonl",
+    ]))]
     Events {
         List(list::List),
         Export(export::Export),

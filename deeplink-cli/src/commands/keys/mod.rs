@@ -18,6 +18,7 @@ use crate::hints;
 
 commands! {
     /// Manage secret keys
+    #[command(after_help = crate::help::help("", &["dl keys list", "dl keys request --email you@example.com"]))]
     Keys {
         List(list::List),
         Request(request::Request),

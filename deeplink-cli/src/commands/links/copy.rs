@@ -20,6 +20,7 @@ pub(crate) struct Copy {
 
 impl Copy {
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
+        ctx.out.refuse_filter("a URL that is printed as text", "dl links get ID --jq .url")?;
         let url = super::url_of(ctx, &self.id).await?;
         ctx.out.line(&url)?;
         ctx.out.flush()?;

@@ -13,7 +13,7 @@ use crate::{given, ids};
 #[command(after_help = help(
     "A deleted link stops working immediately. Its clicks remain in the totals, and its ID can be used again. To bring \
      it back within 30 days, use dl links restore. On a terminal, dl asks before it deletes; --yes skips the prompt. \
-     Elsewhere, deleting more than one link requires --yes.",
+     Elsewhere, deleting more than one link requires --yes. --dry-run shows what would be sent.",
     &[
     "dl links delete spring-42",
     "dl links list --status expired --all -o id | dl links delete - --yes",

@@ -13,7 +13,8 @@ use crate::import::{Reading, Saved, SourceFlags, Start};
 #[derive(Debug, Args)]
 #[command(after_help = help(
     "Every row is validated before anything is sent. To resume an interrupted import, run the same command again; no \
-     row is ever created twice. Columns: custom_id (or id, slug, link_id), web_url (web, url, destination), \
+     row is ever created twice. --dry-run shows how the rows would be sent, and --progress plain prints progress as \
+     lines. Columns: custom_id (or id, slug, link_id), web_url (web, url, destination), \
      ios_deep_link, ios_store_url, android_deep_link, android_store_url, metadata or meta.KEY, agent.action, \
      agent.cta, agent.description, social.title, social.description, social.image_url, affiliate_id, \
      name, enabled, expires_at or owner_expires_at, expired_url, tags, aliases, qr (JSON), imported_clicks.",

@@ -34,7 +34,7 @@ pub(crate) struct Filter {
     #[arg(long, value_name = "WHEN", value_parser = parse_given)]
     created_before: Option<Given>,
     /// Only links with this text in ID, aliases, name, tags, URLs, preview title or metadata (case-insensitive)
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, visible_alias = "search", value_name = "TEXT")]
     q: Option<String>,
     /// Only links whose ID starts with this text
     #[arg(long, value_name = "PREFIX")]

@@ -9,6 +9,7 @@ use deeplink_core::bulk::MAX_ROWS;
 use crate::context::Context;
 use crate::error::{Failure, Outcome, Stop};
 use crate::exit::Exit;
+use crate::hints;
 use crate::ids::Tally;
 use crate::output::{self, Record};
 
@@ -137,7 +138,7 @@ fn of_row(row: &RowError, error: &Error) -> Failure {
     };
     let mut failure = Failure::new(exit, row.message.clone()).code(row.code.as_str().to_owned());
     if exit == Exit::NotFound {
-        failure = failure.hint("dl links list shows the account's links");
+        failure = failure.hint(hints::LISTS_LINKS);
     }
     failure.field.clone_from(&row.field);
     failure.status = status;

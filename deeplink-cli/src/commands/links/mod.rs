@@ -28,6 +28,7 @@ mod update;
 mod utm;
 
 pub(crate) use create::read_link;
+pub(crate) use explain::Explain;
 
 use crate::context::Context;
 use crate::error::Outcome;
@@ -35,6 +36,12 @@ use crate::given;
 
 commands! {
     /// Create, list, update, restore, explain, report on and import links
+    #[command(after_help = crate::help::help("", &[
+        "dl links create https://example.com/p/42",
+        "dl links list --q \"spring sale\"",
+        "dl links update spring-42 --web https://example.com/p/43",
+        "dl links qr spring-42",
+    ]))]
     Links {
         Create(Box<create::Create>),
         List(list::List),

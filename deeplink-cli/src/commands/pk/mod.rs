@@ -6,6 +6,7 @@ mod list;
 
 commands! {
     /// Manage publishable keys for apps and web pages
+    #[command(after_help = crate::help::help("", &["dl pk create go.example.com", "dl pk list"]))]
     Pk {
         List(list::List),
         Create(create::Create),

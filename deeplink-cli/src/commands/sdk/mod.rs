@@ -14,6 +14,10 @@ use crate::net::Reads;
 
 commands! {
     /// Report clicks, installs, users and conversions, as an app's SDK does
+    #[command(after_help = crate::help::help("", &[
+        "dl sdk click spring-42",
+        "dl sdk convert --user user-7 --type signup --occurred-at 2h",
+    ]))]
     Sdk {
         Click(click::Click),
         Attribute(Box<attribute::Attribute>),

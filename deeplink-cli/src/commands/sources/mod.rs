@@ -18,6 +18,7 @@ use crate::output::Record;
 
 commands! {
     /// Manage URLs that accept conversions without a key
+    #[command(after_help = crate::help::help("", &["dl sources create Shop", "dl sources list"]))]
     Sources {
         List(list::List),
         Create(create::Create),

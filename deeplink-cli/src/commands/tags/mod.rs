@@ -6,6 +6,7 @@ mod rename;
 
 commands! {
     /// List, rename, merge and delete link tags
+    #[command(after_help = crate::help::help("", &["dl tags list", "dl tags rename spring \"Spring sale\""]))]
     Tags {
         List(list::List),
         Rename(rename::Rename),

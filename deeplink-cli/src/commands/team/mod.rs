@@ -7,6 +7,7 @@ mod remove;
 
 commands! {
     /// Manage team members
+    #[command(after_help = crate::help::help("", &["dl team invite new@example.com", "dl team list"]))]
     Team {
         List(list::List),
         Invite(invite::Invite),

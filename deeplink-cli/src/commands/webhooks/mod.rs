@@ -25,6 +25,11 @@ use crate::error::Stop;
 
 commands! {
     /// Manage webhooks and test endpoints
+    #[command(after_help = crate::help::help("", &[
+        "dl webhooks create --url https://hooks.example.com/deeplink --all-events",
+        "dl webhooks test wh_0123456789abcdef01234567",
+        "dl webhooks deliveries wh_0123456789abcdef01234567 --status failed",
+    ]))]
     Webhooks {
         List(list::List),
         Create(create::Create),

@@ -104,6 +104,7 @@ pub(crate) struct Sample {
 impl Sample {
     #[expect(clippy::unused_async, reason = "the form of every command")]
     pub(crate) async fn run(self, ctx: &Context) -> Outcome {
+        ctx.out.refuse_filter("sample events", "the body is JSON: pipe it to jq")?;
         kinds::check([&self.kind])?;
         let body = self.made.body(ctx, &self.kind)?;
         // No newline in a pipe: it would become part of the body.

@@ -27,6 +27,7 @@ fn defaults_are_as_documented() {
     assert_eq!(config.listen.to_string(), "127.0.0.1:8080");
     assert!(config.admin_listen.is_none() && config.public_url.is_none() && config.master_keys.is_empty());
     assert!(config.signup_open && config.sessions && !config.enforce_quotas && config.trusted_proxies.is_empty());
+    assert!(config.first_account);
     assert_eq!((config.limits.misses_per_minute, config.limits.signups_per_hour), (600, 5));
     assert_eq!(config.webhook_limit, 2);
     assert_eq!((config.link_cache_mb, config.unverified_link_ttl_days, config.retention_days), (32, 30, 0));
@@ -67,6 +68,7 @@ fn errors_name_the_flag_and_the_variable_of_an_invalid_value() {
         ("--outbound-allow", "localhost"),
         ("--outbound-allow", "127.0.0.1/33"),
         ("--signup", "yes"),
+        ("--first-account", "true"),
         ("--sessions", "true"),
         ("--quotas", "on"),
         ("--mail-from", "somebody"),

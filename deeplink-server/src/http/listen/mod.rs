@@ -46,8 +46,8 @@ pub use self::framing::is_refused_method;
 use self::gate::{ConnectionPermit, Gate};
 pub(crate) use self::share::Share;
 pub use self::tls::Certificates;
-pub(crate) use self::unread::Free;
 pub use self::unread::Unread;
+pub(crate) use self::unread::{Free, Repeatable};
 pub use crate::shares::budget::Excess;
 use crate::shares::budget::{Budget, SHARES, SITES};
 

@@ -31,6 +31,10 @@ pub(super) const SMALL: usize = 16 << 10;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Free;
 
+/// Marks an answer to a request that changed nothing, whatever its method, so that it can be repeated.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Repeatable;
+
 /// What the client of one connection has not read.
 #[derive(Debug, Clone)]
 pub struct Unread {

@@ -18,6 +18,8 @@ use deeplink_core::qr::QrFormat;
 use futures_util::{StreamExt, stream};
 use tokio::sync::Semaphore;
 
+pub(crate) use self::report::draw;
+
 use self::destination::Destination;
 use self::fetch::{Need, Order, Wanted};
 use self::look::{Look, one_of};
@@ -139,7 +141,8 @@ impl Qr {
         let format = self.kind(destination.as_ref())?;
         let shows = self.show || destination.is_none();
         let has_files = matches!(destination, Some(Destination::File(_) | Destination::Dir(_)));
-        let lists = ctx.global.output.is_some_and(|format| format != Format::Table) || sheet.fields.is_some();
+        let filters = ctx.out.is_filtered();
+        let lists = ctx.global.format().is_some_and(|format| format != Format::Table) || sheet.fields.is_some();
         let wrong = match &destination {
             Some(Destination::Stdout) if shows => Some(("--show and --out - both write to stdout", "use --out FILE")),
             Some(Destination::Stdout) if ctx.out.terminal && matches!(format, QrFormat::Png | QrFormat::Pdf) => Some((
@@ -157,6 +160,11 @@ impl Qr {
             _ if self.force && !has_files => Some(("--force works only with --out FILE or --dir DIR", "")),
             _ if self.skip_existing && self.dir.is_none() => Some(("--skip-existing works only with --dir DIR", "")),
             _ if self.invert && !shows => Some(("--invert works only with a code displayed as text", "add --show")),
+            _ if filters && !has_files => Some((
+                "--jq and --render apply to the list of files, but none are written",
+                "add --out FILE or --dir DIR",
+            )),
+            _ if filters && shows => Some(("--jq and --render do not work with a displayed code", "omit --show")),
             _ if lists && shows => Some(("-o and --fields list files and do not work with a displayed code", "")),
             _ if lists && !has_files => {
                 Some(("-o and --fields list files, but none are written", "add --out FILE or --dir DIR"))

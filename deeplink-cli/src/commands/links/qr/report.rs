@@ -98,7 +98,7 @@ impl<'a> Report<'a> {
         }
         if let Some(link) = &code.link {
             if plan.shows {
-                draw(ctx, plan, link)?;
+                draw(ctx, plan.invert, &link.link_id, &link.url)?;
             }
             self.heed(link);
         } else if let Some(why) = &code.unseen {
@@ -255,12 +255,12 @@ fn count(number: usize) -> u64 {
 }
 
 /// Draws a link's address and writes it below.
-fn draw(ctx: &Context, plan: &Plan, link: &LinkDetail) -> Outcome {
-    let Ok(drawing) = Drawing::of(&link.url) else {
-        let what = format!("the URL of {} is too long for a QR code", link.link_id);
+pub(crate) fn draw(ctx: &Context, invert: bool, id: &str, url: &str) -> Outcome {
+    let Ok(drawing) = Drawing::of(url) else {
+        let what = format!("the URL of {id} is too long for a QR code");
         return Err(Failure::new(Exit::Failure, what).code("url_too_long").into());
     };
-    let pen = Pen { color: ctx.out.color, invert: plan.invert, utf8: ctx.env.utf8 };
+    let pen = Pen { color: ctx.out.color, invert, utf8: ctx.env.utf8 };
     let columns = if ctx.out.terminal { output::columns() } else { usize::MAX };
     let half = if pen.utf8 { "" } else { " (half of that with a UTF-8 locale)" };
     let needs = drawing.columns(pen);
@@ -268,11 +268,11 @@ fn draw(ctx: &Context, plan: &Plan, link: &LinkDetail) -> Outcome {
         ctx.console.note(&format!(
             "the code needs {needs} columns{half}, but the terminal has {columns}: widen it, or use --out FILE"
         ));
-        ctx.out.line(&link.url)?;
+        ctx.out.line(url)?;
         return ctx.out.flush();
     }
     ctx.out.raw(drawing.lines(pen).as_bytes())?;
-    ctx.out.line(&link.url)?;
+    ctx.out.line(url)?;
     ctx.out.flush()?;
     // Below the code are the address and the next prompt.
     let needs = drawing.rows(pen) + 2;

@@ -1,0 +1,115 @@
+//! The documentation at `/docs`: the guides, and the reference made from the OpenAPI document. Its pages have no script.
+//!
+//! All of them are rendered once, when the first is asked for, and are the same for everyone; only the search answers each
+//! request by itself. Nothing here reads the database or needs a credential.
+
+mod example;
+mod guide;
+mod markdown;
+mod operation;
+mod reference;
+mod schema;
+mod search;
+mod site;
+
+use std::sync::LazyLock;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use sha2::{Digest, Sha256};
+use tokio::sync::OnceCell;
+use tokio::task::spawn_blocking;
+
+use self::site::{CSS, HOME, SITE, Site};
+use crate::error::ApiError;
+use crate::http::extract::Query;
+use crate::http::fixed::Fixed;
+use crate::http::redirect::see_other;
+use crate::pages::missing;
+use crate::state::Shared;
+
+/// The style is allowed by its hash, because a page that is rendered once cannot have a nonce.
+static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
+    let style = STANDARD.encode(Sha256::digest(CSS.as_bytes()));
+    let policy = format!(
+        "default-src 'none'; style-src 'sha256-{style}'; img-src 'self'; form-action 'self'; base-uri 'none'; \
+         frame-ancestors 'none'"
+    );
+    HeaderValue::try_from(policy).unwrap_or(HeaderValue::from_static("default-src 'none'"))
+});
+
+const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
+
+/// Pages change only with a release: cached by browsers but always revalidated, so that a release is seen at once.
+fn headers() -> [(HeaderName, HeaderValue); 2] {
+    [(CONTENT_SECURITY_POLICY, POLICY.clone()), (CACHE_CONTROL, HeaderValue::from_static("no-cache"))]
+}
+
+fn fixed(html: String) -> Fixed {
+    headers().into_iter().fold(Fixed::new(html, HTML), |page, (name, value)| page.with(name, value))
+}
+
+/// Everything that is served. The first requests wait for it while it is rendered in a thread of its own: that takes longer
+/// than a thread that serves requests may be kept, and a process that is never asked for it does without.
+async fn site() -> Result<&'static Site, ApiError> {
+    static RENDERED: OnceCell<&Site> = OnceCell::const_new();
+    let rendered = RENDERED.get_or_try_init(|| spawn_blocking(|| LazyLock::force(&SITE))).await;
+    rendered.copied().map_err(|error| ApiError::Internal(error.to_string()))
+}
+
+/// The pages of the documentation.
+pub(crate) fn routes() -> Router<Shared> {
+    Router::new()
+        .route("/docs", get(show))
+        .route("/docs/", get(|| async { see_other(HOME) }))
+        .route("/docs/reference", get(show))
+        .route("/docs/reference/", get(show))
+        .route("/docs/reference/{tag}", get(show))
+        .route("/docs/reference/{tag}/", get(show))
+        .route("/docs/search", get(find))
+        .route("/docs/{guide}", get(show))
+        .route("/docs/{guide}/", get(show))
+}
+
+async fn show(State(app): State<Shared>, request: Request) -> Response {
+    let site = match site().await {
+        Ok(site) => site,
+        Err(error) => return error.into_response(),
+    };
+    let path = request.uri().path();
+    if let Some(page) = site.pages.get(path) {
+        return page.answer(request.headers());
+    }
+    // As the file is named in the repository, or as a directory.
+    let other = path.strip_suffix(".md").or_else(|| path.strip_suffix('/'));
+    match other.filter(|path| site.pages.contains_key(*path)) {
+        Some(path) => see_other(path),
+        None => missing::show(State(app), request).await,
+    }
+}
+
+async fn find(query: Query) -> Result<Response, ApiError> {
+    let words = search::words(query.every("q").next().unwrap_or_default());
+    let html = site().await?.results(&words).map_err(|error| ApiError::Internal(error.to_string()))?;
+    let headers: HeaderMap = headers().into_iter().chain([(CONTENT_TYPE, HTML)]).collect();
+    Ok((headers, html).into_response())
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn rendering_does_not_keep_the_thread_that_serves() {
+        assert!(site().now_or_never().is_none(), "the first request waits");
+        assert!(site().await.expect("the site").pages.contains_key(HOME));
+        assert!(site().now_or_never().is_some(), "later ones do not");
+    }
+}

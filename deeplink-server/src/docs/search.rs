@@ -1,0 +1,138 @@
+//! The search in the guides and the reference. Its cost is bounded: the length of a query, and the texts, which are fixed.
+
+/// Maximum characters and words of a query that are looked at.
+const MAX_QUERY: usize = 100;
+const MAX_WORDS: usize = 8;
+/// Maximum results.
+const MAX_HITS: usize = 20;
+/// Bytes of a text that are shown before the first word that was found, and in all.
+const BEFORE: usize = 60;
+const EXCERPT: usize = 220;
+
+/// A section of a guide, an operation, an object or an error code.
+pub(super) struct Entry {
+    title: String,
+    /// The page that it is on.
+    page: String,
+    path: String,
+    text: String,
+    /// The title and the text in lower case. Only ASCII letters are changed, so that positions are the same.
+    folded: [String; 2],
+}
+
+/// Points of a word that is the entry's anchor, that is in its title, and that is in its text.
+const ANCHOR: usize = 20;
+const TITLE: usize = 5;
+const TEXT: usize = 1;
+
+impl Entry {
+    pub(super) fn new(title: &str, page: &str, path: String, text: &str) -> Self {
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let folded = [format!("{title} {page}").to_ascii_lowercase(), text.to_ascii_lowercase()];
+        Self { title: title.to_owned(), page: page.to_owned(), path, text, folded }
+    }
+
+    /// How well the entry fits; `None` if a word is missing.
+    fn score(&self, words: &[String]) -> Option<usize> {
+        let [title, text] = &self.folded;
+        let anchor = self.path.split_once('#').map(|(_, anchor)| anchor);
+        let score = |word: &String| match (title.contains(word), text.contains(word)) {
+            _ if anchor.is_some_and(|anchor| anchor.eq_ignore_ascii_case(word)) => Some(ANCHOR),
+            (true, _) => Some(TITLE),
+            (false, true) => Some(TEXT),
+            (false, false) => None,
+        };
+        words.iter().map(score).sum()
+    }
+
+    /// The part of the text around the first word found in it, in pieces, each with whether it is such a word.
+    fn excerpt(&self, words: &[String]) -> Vec<(bool, &str)> {
+        let [_, folded] = &self.folded;
+        let found = words.iter().filter_map(|word| folded.find(word)).min().unwrap_or_default();
+        let start = self.text.floor_char_boundary(found.saturating_sub(BEFORE));
+        // From the beginning of a word.
+        let start = if start == 0 { 0 } else { self.text[start..found].find(' ').map_or(found, |at| start + at + 1) };
+        let end = self.text.floor_char_boundary(start + EXCERPT);
+        let (mut pieces, mut at) = (Vec::new(), start);
+        while at < end {
+            let rest = &folded[at..end];
+            let next = words.iter().filter_map(|word| Some((rest.find(word)?, word.len()))).min();
+            let (before, length) = next.unwrap_or((rest.len(), 0));
+            pieces.push((false, &self.text[at..at + before]));
+            pieces.push((true, &self.text[at + before..at + before + length]));
+            at += before + length;
+        }
+        pieces.retain(|(_, piece)| !piece.is_empty());
+        pieces
+    }
+}
+
+/// A result.
+pub(super) struct Hit<'a> {
+    pub(super) title: &'a str,
+    pub(super) page: &'a str,
+    pub(super) path: &'a str,
+    pub(super) excerpt: Vec<(bool, &'a str)>,
+}
+
+/// The words of a query.
+pub(super) fn words(query: &str) -> Vec<String> {
+    let query: String = query.chars().take(MAX_QUERY).collect();
+    let words = query.split(|character: char| character.is_whitespace() || character.is_control());
+    words.filter(|word| !word.is_empty()).take(MAX_WORDS).map(str::to_owned).collect()
+}
+
+/// The entries that contain all words, the best first.
+pub(super) fn find<'a>(entries: &'a [Entry], words: &[String]) -> Vec<Hit<'a>> {
+    if words.is_empty() {
+        return Vec::new();
+    }
+    let words: &[_] = &words.iter().map(|word| word.to_ascii_lowercase()).collect::<Vec<_>>();
+    let mut found: Vec<_> = entries.iter().filter_map(|entry| Some((entry.score(words)?, entry))).collect();
+    found.sort_by_key(|(score, _)| std::cmp::Reverse(*score));
+    let hit = |(_, entry): (usize, &'a Entry)| Hit {
+        title: &entry.title,
+        page: &entry.page,
+        path: &entry.path,
+        excerpt: entry.excerpt(words),
+    };
+    found.into_iter().take(MAX_HITS).map(hit).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn titles_count_more_than_texts_and_every_word_counts() {
+        let entry = |title: &str, text: &str| Entry::new(title, "Guide", title.to_owned(), text);
+        let entries =
+            [entry("Keys", "A link and a domain."), entry("Domains", "A domain is yours."), entry("Links", "")];
+        let anchored = Entry::new("Adds", "Guide", "/docs/x#NewLink".to_owned(), "");
+        assert_eq!(find(&[anchored], &words("NewLink")).len(), 1);
+        let paths = |query: &str| find(&entries, &words(query)).iter().map(|hit| hit.path).collect::<Vec<_>>();
+        assert_eq!(paths("DOMAIN"), ["Domains", "Keys"]);
+        assert_eq!(paths("domain link"), ["Keys"]);
+        assert_eq!(paths("domain nothing"), [""; 0]);
+        assert_eq!(paths(" \u{7} "), [""; 0]);
+        let [hit] = &find(&entries, &words("yours"))[..] else { panic!("one result") };
+        assert_eq!(hit.excerpt, [(false, "A domain is "), (true, "yours"), (false, ".")]);
+    }
+
+    #[test]
+    fn queries_have_a_limit() {
+        assert_eq!(words(&"x".repeat(1_000)), ["x".repeat(MAX_QUERY)]);
+        assert_eq!(words(&"a ".repeat(40)).len(), MAX_WORDS);
+    }
+
+    proptest! {
+        #[test]
+        fn an_excerpt_is_a_part_of_the_text(text in "[aäÄ B€😀]{0,400}", query in "[aäÄb€😀 ]{1,5}") {
+            let entry = Entry::new("", "", String::new(), &text);
+            let excerpt: String = entry.excerpt(&words(&query)).into_iter().map(|(_, piece)| piece).collect();
+            prop_assert!(entry.text.contains(&excerpt) && excerpt.len() <= EXCERPT);
+        }
+    }
+}

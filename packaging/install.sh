@@ -1,0 +1,132 @@
+#!/bin/sh
+# Installs dl, and with --server also deeplink-server, for this user: static programs, which run on any Linux.
+#
+#   curl -fsSO https://example.com/deeplink/install.sh
+#   DEEPLINK_RELEASES=https://example.com/deeplink sh install.sh
+#
+# DEEPLINK_RELEASES is the URL of the folder with the files of a release and their SHA256SUMS. Nothing outside the
+# chosen directories is changed, and nothing is installed unless its checksum is right.
+set -eu
+
+usage() {
+    cat <<'USAGE'
+usage: DEEPLINK_RELEASES=URL sh install.sh [--server] [--dir DIR]
+
+  --server     install deeplink-server, too
+  --dir DIR    where programs go (default: ~/.local/bin); manual pages and completions go to the share directory
+               beside it
+USAGE
+}
+
+fail() {
+    printf '%s\n' "install.sh: $*" >&2
+    exit 1
+}
+
+programs=dl
+dir=${HOME:-}/.local/bin
+while [ $# -gt 0 ]; do
+    case $1 in
+    --server) programs="dl deeplink-server" ;;
+    --dir)
+        if [ $# -lt 2 ] || [ -z "$2" ]; then fail "--dir needs a directory"; fi
+        dir=$2
+        shift
+        ;;
+    -h | --help)
+        usage
+        exit 0
+        ;;
+    *)
+        usage >&2
+        exit 2
+        ;;
+    esac
+    shift
+done
+
+case $dir in
+/.local/bin) fail "HOME is not set; choose a directory with --dir" ;;
+/*) ;;
+*) dir=$(pwd)/$dir ;;
+esac
+releases=${DEEPLINK_RELEASES:-}
+releases=${releases%/}
+# Only https, also where a download is redirected to; http is for tests on this machine.
+protocol=https
+case $releases in
+https://*) ;;
+http://*@*) fail "DEEPLINK_RELEASES must be an https URL" ;;
+http://localhost | http://localhost[:/]* | http://127.0.0.1 | http://127.0.0.1[:/]*) protocol=http ;;
+'') fail "set DEEPLINK_RELEASES to the URL of a release, such as https://example.com/deeplink" ;;
+*) fail "DEEPLINK_RELEASES must be an https URL" ;;
+esac
+
+system=$(uname -s)-$(uname -m)
+case $system in
+Linux-x86_64 | Linux-amd64) target=x86_64-unknown-linux-musl ;;
+Linux-aarch64 | Linux-arm64) target=aarch64-unknown-linux-musl ;;
+*) fail "there are no programs for $system; use Homebrew, or build from source" ;;
+esac
+for tool in tar gzip; do
+    if ! command -v "$tool" >/dev/null; then fail "$tool is missing"; fi
+done
+
+if command -v sha256sum >/dev/null; then
+    checksum() { sha256sum "$1" | cut -d' ' -f1; }
+elif command -v shasum >/dev/null; then
+    checksum() { shasum -a 256 "$1" | cut -d' ' -f1; }
+else
+    fail "sha256sum is missing"
+fi
+if command -v curl >/dev/null; then
+    download() { curl -fsSL --proto "=$protocol" --proto-redir "=$protocol" --retry 3 -o "$2" "$1"; }
+elif command -v wget >/dev/null; then
+    # BusyBox has no such option.
+    only=
+    if [ "$protocol" = https ] && wget --help 2>&1 | grep -q -e --https-only; then only=--https-only; fi
+    download() { wget -q ${only:+"$only"} -O "$2" "$1"; }
+else
+    fail "curl or wget is needed"
+fi
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+download "$releases/SHA256SUMS" "$work/SHA256SUMS" || fail "$releases/SHA256SUMS cannot be downloaded"
+
+# Everything is downloaded and checked before anything is installed.
+for program in $programs; do
+    # A line is: HASH, two spaces, NAME. The version contains no hyphen but that of a pre-release.
+    line=$(grep "  $program-[0-9][A-Za-z0-9.-]*-$target\.tar\.gz\$" "$work/SHA256SUMS" | head -n 1)
+    if [ -z "$line" ]; then fail "$releases has no $program for $target"; fi
+    expected=${line%% *}
+    archive=${line##* }
+    download "$releases/$archive" "$work/$program.tar.gz" || fail "$releases/$archive cannot be downloaded"
+    found=$(checksum "$work/$program.tar.gz")
+    if [ "$found" != "$expected" ]; then
+        fail "the checksum of $archive is wrong; nothing was installed (expected $expected, found $found)"
+    fi
+    mkdir "$work/$program"
+    gzip -dc "$work/$program.tar.gz" | (cd "$work/$program" && tar -xf -) || fail "$archive cannot be unpacked"
+    mv "$work/$program/${archive%.tar.gz}" "$work/$program/files"
+    if [ ! -x "$work/$program/files/bin/$program" ]; then fail "$archive does not contain $program"; fi
+done
+
+share=$(dirname "$dir")/share
+mkdir -p "$dir" || fail "$dir cannot be created; choose another directory with --dir"
+for program in $programs; do
+    files=$work/$program/files
+    # Renamed into place, because a running program cannot be overwritten.
+    if ! { cp "$files/bin/$program" "$dir/.$program.new" && mv -f "$dir/.$program.new" "$dir/$program"; }; then
+        fail "$dir/$program cannot be written; choose another directory with --dir"
+    fi
+    if mkdir -p "$share" 2>/dev/null; then cp -R "$files/share/." "$share/" || fail "$share cannot be written"; fi
+    "$dir/$program" --version
+done
+echo "Installed in $dir"
+case :$PATH: in
+*":$dir:"*) ;;
+*) echo "$dir is not in PATH; add this line to your shell's profile:" && echo "  export PATH=\"$dir:\$PATH\"" ;;
+esac
