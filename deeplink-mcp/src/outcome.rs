@@ -103,9 +103,9 @@ mod tests {
 
     #[test]
     fn refusals_are_errors_of_the_tool() {
-        let refused = seen(404, "application/json", None, r#"{"error":"no link a","code":"not_found"}"#);
+        let refused = seen(404, "application/json", None, r#"{"error":"no link with ID a","code":"not_found"}"#);
         assert_eq!(refused["isError"], true);
-        assert_eq!(refused["structuredContent"], json!({"error": "no link a", "code": "not_found"}));
+        assert_eq!(refused["structuredContent"], json!({"error": "no link with ID a", "code": "not_found"}));
         for (status, kind, body) in
             [(502, "text/html", "<p>"), (200, "text/html", "<p>"), (500, "application/json", "7")]
         {

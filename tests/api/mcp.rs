@@ -232,7 +232,7 @@ async fn what_the_api_refuses_is_the_error_of_a_tool() {
     assert_eq!((listed["links"].as_array().map(Vec::len), &listed["links"][0]["link_id"]), (Some(1), &json!("of-a1")));
     // The error names the request, as the response's header does.
     let error = call(a, "get_link", json!({"link_id": "nowhere"})).await["structuredContent"].clone();
-    assert_eq!(error["error"], "no link nowhere");
+    assert_eq!(error["error"], "no link with ID nowhere");
     assert!(error["request_id"].as_str().is_some_and(|id| !id.is_empty()), "{error}");
 }
 

@@ -42,7 +42,7 @@ fn answers(ran: &Ran) -> BTreeMap<String, Value> {
 fn tools_send_the_requests_of_their_operations() {
     let double = Double::new(|request| match request.line().as_str() {
         "GET /v1/links/spring-42/qr.png" => Answer::new(200, "picture").header("content-type", "image/png"),
-        "GET /v1/links/nowhere" => Answer::error(404, "not_found", "no link nowhere"),
+        "GET /v1/links/nowhere" => Answer::error(404, "not_found", "no link with ID nowhere"),
         "DELETE /v1/links/spring-42" => Answer::new(204, ""),
         "GET /v1/domains" => Answer::new(200, "[]"),
         _ => Answer::json(200, &json!({"line": request.line()})),
@@ -101,7 +101,7 @@ fn tools_send_the_requests_of_their_operations() {
 
 #[test]
 fn a_client_is_told_the_tools_and_what_was_refused() {
-    let double = Double::new(|_| Answer::error(404, "not_found", "no link nowhere"));
+    let double = Double::new(|_| Answer::error(404, "not_found", "no link with ID nowhere"));
     let dl = Dl::at(&double.url).env("DL_RETRIES", "0");
     let calls = [
         ("get_link", json!({"link_id": "nowhere"})),
@@ -114,7 +114,7 @@ fn a_client_is_told_the_tools_and_what_was_refused() {
     let tools = seen["\"tools\""]["tools"].as_array().expect("tools");
     assert!(tools.len() == 11 && tools.iter().all(|tool| tool["inputSchema"]["type"] == "object"), "{tools:?}");
     let error = |at: &str| (seen[at]["isError"].clone(), seen[at]["structuredContent"].clone());
-    let refused = json!({"error": "no link nowhere", "code": "not_found", "request_id": "req-1"});
+    let refused = json!({"error": "no link with ID nowhere", "code": "not_found", "request_id": "req-1"});
     assert_eq!(error("0"), (json!(true), refused));
     let missing = json!({"error": "link_id is required", "code": "bad_request", "field": "link_id"});
     assert_eq!(error("1"), (json!(true), missing));
