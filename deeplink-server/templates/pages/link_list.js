@@ -75,7 +75,7 @@
       const page = await fetch(url, { signal, redirect: "manual" })
         .then((answer) => (answer.ok ? answer.text() : ""))
         // Without its style sheet, which the policy of this page would report as refused.
-        .then((text) => new DOMParser().parseFromString(text.slice(text.indexOf("<main")), "text/html"))
+        .then((text) => new DOMParser().parseFromString(text.slice(text.indexOf("\x3cmain")), "text/html"))
         .catch(() => {});
       if (signal.aborted) return;
       if (page?.querySelector(PARTS)) {
