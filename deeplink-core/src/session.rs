@@ -20,7 +20,7 @@ pub const MAGIC_LINK_SECS: i64 = 15 * 60;
 
 /// The request body to sign in by email.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(example = json!({"email": "you@example.com"})))]
 #[non_exhaustive]
 pub struct Signin {
     /// Email address to send the link to; trimmed and lowercased.

@@ -210,7 +210,7 @@ async fn what_the_api_refuses_is_the_error_of_a_tool() {
         (a, "update_link", json!({"name": "x"}), "bad_request link_id"),
         (a, "get_link", json!({"link_id": "../account"}), "not_found"),
         (a, "list_links", json!({"limit": 1_000}), "bad_request limit"),
-        (a, "list_links", json!({"cursor": "x"}), "invalid_cursor"),
+        (a, "list_links", json!({"cursor": "x"}), "invalid_cursor cursor"),
         (a, "report", json!({"group_by": "moon"}), "invalid_group_by group_by"),
         (a, "link_qr", json!({"link_id": "of-a", "format": "gif"}), "invalid_qr_format"),
         // Another account's links look like missing ones.
@@ -364,7 +364,7 @@ async fn messages_are_refused_like_other_requests() {
         (r#"{"jsonrpc":"1.0","id":1,"method":"ping"}"#, "400 bad_request"),
         (
             r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"create_link","arguments":{"name":"a","name":"b"}}}"#,
-            "400 bad_request",
+            "400 bad_request name",
         ),
         (&deep, "400 bad_request"),
         (&large, "413 payload_too_large"),

@@ -30,6 +30,15 @@ const HOLD: &str = "((ask) => {
   });
 })(window.fetch) ?? null";
 
+/// Keeps in `parsed` what begins each text that is parsed.
+const PARSED: &str = "((parse) => {
+  window.parsed = [];
+  DOMParser.prototype.parseFromString = function (text, type) {
+    parsed.push(text.slice(0, 9));
+    return parse.call(this, text, type);
+  };
+})(DOMParser.prototype.parseFromString) ?? null";
+
 /// A world whose account A has three links.
 async fn world_with_links() -> World {
     let world = spawn().await;
@@ -166,6 +175,7 @@ async fn an_earlier_response_is_not_shown_and_each_result_is_announced_once() {
           new MutationObserver(() => said.textContent && told.push(said.textContent)).observe(said, { childList: true });
         })(document.getElementById('said')) ?? null";
         let () = browser.eval(watch).await;
+        let () = browser.eval(PARSED).await;
         search(browser, "spring").await;
         browser.until("asked.length === 1 && asked[0].url.endsWith('/account/links?q=spring')").await;
         assert!(browser.eval::<bool>("document.querySelector('.list').ariaBusy === 'true'").await);
@@ -209,6 +219,8 @@ async fn an_earlier_response_is_not_shown_and_each_result_is_announced_once() {
             assert_eq!(browser.eval::<String>(focus).await, focused);
         }
         assert_eq!(browser.eval::<Vec<String>>("told.slice(3)").await, ["3 links", "1 link", "1 link"]);
+        let parsed: Vec<String> = browser.eval("parsed").await;
+        assert!(!parsed.is_empty() && parsed.iter().all(|text| text == "<main id="), "only the main part: {parsed:?}");
     })
     .await;
 }

@@ -55,7 +55,7 @@ pub(crate) async fn search(db: &mut Conn<'_>, list: &ListRequest<'_>) -> Result<
     let Some(filtered) = tags::filtered(db, tenant, &filter.tags).await? else { return Ok(Found::default()) };
     let looks_at_tags = pattern.is_some() && !is_affiliate;
     let containing = if looks_at_tags { tags::containing(db, tenant, &text).await? } else { Vec::new() };
-    let [fewest, most] = WINDOW;
+    let [_, most] = WINDOW;
     let (most, most_read) = match &pattern {
         // The database finds the links by itself, so no more are read than asked for.
         None if text.is_empty() => (most, limit + 1),
@@ -87,19 +87,22 @@ pub(crate) async fn search(db: &mut Conn<'_>, list: &ListRequest<'_>) -> Result<
             return Ok(Found::of(links, limit, until));
         }
         last = until;
-        window = next_window(window, window_began.elapsed()).clamp(fewest, most);
+        window = next_window(window, window_began.elapsed(), looked_at).min(most);
     }
 }
 
-/// How many links the window looks at that follows one of `window` links, which took this long.
-fn next_window(window: u32, took: Duration) -> u32 {
-    if took > WINDOW_TIME {
+/// How many links the window looks at that follows one of `window` links, which took this long: no more than are left of
+/// those that the search may look at.
+fn next_window(window: u32, took: Duration, looked_at: u32) -> u32 {
+    let next = if took > WINDOW_TIME {
         window / 2
     } else if took < WINDOW_TIME / 2 {
         window * 2
     } else {
         window
-    }
+    };
+    let [fewest, most] = WINDOW;
+    next.clamp(fewest, most).min(MAX_LOOKED_AT.saturating_sub(looked_at))
 }
 
 /// Calls `each` with every item, and lets other tasks have their turn from time to time.
@@ -147,8 +150,22 @@ mod tests {
     /// R3: a window that took long is followed by a smaller one.
     #[test]
     fn r3_windows_of_a_search_follow_its_speed() {
-        let after = |millis| next_window(800, Duration::from_millis(millis));
+        let after = |millis| next_window(800, Duration::from_millis(millis), 0);
         assert_eq!([1, 12, 13, 25, 26, 500].map(after), [1_600, 1_600, 800, 800, 400, 400]);
+    }
+
+    /// R3: a search looks at no more links than it may, however long its windows take.
+    #[test]
+    fn r3_the_windows_of_a_search_end_at_its_limit() {
+        for millis in [0, 20, 30] {
+            let (mut window, mut looked_at) = (FIRST_WINDOW, 0);
+            while looked_at < MAX_LOOKED_AT {
+                looked_at += window;
+                window = next_window(window, Duration::from_millis(millis), looked_at);
+                assert!(window <= WINDOW[1] && (window > 0 || looked_at >= MAX_LOOKED_AT), "{window} {looked_at}");
+            }
+            assert_eq!(looked_at, MAX_LOOKED_AT, "{millis} ms");
+        }
     }
 
     /// R3: a search compares a few links, and then others have their turn.

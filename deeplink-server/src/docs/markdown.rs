@@ -258,7 +258,7 @@ mod tests {
 
     #[test]
     fn markup_in_texts_is_shown() {
-        assert_eq!(document("# T\n\n<b>x</b>\n").html, "&lt;b&gt;x&lt;/b&gt;\n");
+        assert_eq!(document("# T\n\n<b>x</b>\n").html, "<p>&lt;b&gt;x&lt;/b&gt;</p>\n");
         assert_eq!(line("a <i>b</i>\n\nc"), "a &lt;i&gt;b&lt;/i&gt;\nc");
         assert!(text("Taken (`link_id_taken`)").contains("href=\"/docs/reference/errors#link_id_taken\""));
     }

@@ -59,11 +59,7 @@ impl FormError {
             }
         }
         let reasons = reasons.iter().map(|(reason, ids)| {
-            let reason = match (reason.as_str(), ids.len()) {
-                (NO_LINK, 2..) => "These links no longer exist.",
-                (DISABLED_LINK, 2..) => "The operator of this service has disabled these links.",
-                (reason, _) => reason,
-            };
+            let reason = if ids.len() > 1 { about_several(reason) } else { reason.clone() };
             format!("{}: {reason}", ids.join(", "))
         });
         let text: Vec<String> = std::iter::once("Nothing was changed.".to_owned()).chain(reasons).collect();
@@ -139,6 +135,15 @@ impl FormError {
 /// The status of a page that shows a form with this error.
 pub(super) fn status_of(error: Option<&FormError>) -> Outcome {
     error.map_or(StatusCode::OK.into(), |error| error.outcome)
+}
+
+/// What is wrong with a link, as a sentence about several.
+fn about_several(reason: &str) -> String {
+    match reason {
+        NO_LINK => "These links no longer exist.".to_owned(),
+        DISABLED_LINK => "The operator of this service has disabled these links.".to_owned(),
+        _ => reason.replacen("The link would", "The links would", 1),
+    }
 }
 
 /// The name of the form's field for a field of a request: one field has all elements of a list.

@@ -93,10 +93,12 @@ async fn selected_links_are_changed_together() {
 #[tokio::test]
 async fn a_refused_change_of_selected_links_changes_nothing_and_loses_nothing() {
     let world = spawn().await;
-    make(&world, &["link-1", "taken", "full"]).await;
+    make(&world, &["link-1", "taken", "full", "full-too"]).await;
     world.b.make("foreign").await;
     let many: Vec<String> = (0..20).map(|at| format!("tag {at}")).collect();
-    assert_eq!(world.a.put("/v1/links/full", &json!({"tags": many})).await.status, 200);
+    for id in ["full", "full-too"] {
+        assert_eq!(world.a.put(&format!("/v1/links/{id}"), &json!({"tags": many})).await.status, 200);
+    }
     world.a.make("taken-too").await;
     world.db.execute("UPDATE links SET status = 'disabled', taken_down = TRUE WHERE link_id LIKE 'taken%'").await;
     let visitor = Visitor::signed_in(&world, &world.a).await;
@@ -118,6 +120,12 @@ async fn a_refused_change_of_selected_links_changes_nothing_and_loses_nothing() 
             "add_tags",
             "more",
             ">Nothing was changed. full: The link would have more than 20 tags.<",
+        ),
+        (
+            &["full-too", "link-1", "full"],
+            "add_tags",
+            "more",
+            ">Nothing was changed. full-too, full: The links would have more than 20 tags.<",
         ),
         (
             &["gone", "link-1", "foreign", "taken"],
@@ -144,7 +152,7 @@ async fn a_refused_change_of_selected_links_changes_nothing_and_loses_nothing() 
         assert!(page.contains(text), "{text}: {page}");
         assert!(refused.text().contains("<title>Error: Links"), "{}", refused.text());
         assert!(page.contains("Your links, oldest first."), "{page}");
-        for id in ["link-1", "taken", "taken-too", "full"] {
+        for id in ["link-1", "taken", "taken-too", "full", "full-too"] {
             let checked = format!("value=\"{id}\" aria-label=\"Select {id}\" checked>");
             assert_eq!(page.contains(&checked), links.contains(&id), "{id}: {page}");
         }
