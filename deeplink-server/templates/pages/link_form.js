@@ -11,7 +11,8 @@
       const code = preview.querySelector(".qr");
       if (code && (target.name === "custom_id" || target.name.startsWith("qr."))) {
         code.parentNode.classList.add("stale");
-        code.nextElementSibling.textContent = "Select Preview to see the code.";
+        const hint = "Select Preview to see the code.";
+        code.nextElementSibling.textContent = document.getElementById("said").textContent = hint;
         code.remove();
       }
       const host = hostOf("web_url");

@@ -43,6 +43,9 @@
       const list = adopt(fresh);
       if (list !== old) old.replaceWith(list);
       for (const other of others) other.remove();
+      // What was said of the list before.
+      for (const news of document.querySelectorAll("main > .notice, main > [role=alert]")) news.remove();
+      document.title = document.title.replace("Error: ", "");
       form.parentNode.append(...rest);
       const all = page.querySelector(".search a");
       if (!all) form.querySelector("a")?.remove();
