@@ -5,7 +5,7 @@
 #   DEEPLINK_RELEASES=https://example.com/deeplink sh install.sh
 #
 # DEEPLINK_RELEASES is the URL of the folder with the files of a release and their SHA256SUMS. Nothing outside the
-# chosen directories is changed, and nothing is installed unless its checksum is right.
+# chosen directories is changed, and nothing is installed unless its checksum matches.
 set -eu
 
 usage() {
@@ -13,8 +13,8 @@ usage() {
 usage: DEEPLINK_RELEASES=URL sh install.sh [--server] [--dir DIR]
 
   --server     install deeplink-server, too
-  --dir DIR    where programs go (default: ~/.local/bin); manual pages and completions go to the share directory
-               beside it
+  --dir DIR    directory for the binaries (default: ~/.local/bin); manual pages and completions are installed
+               in the share directory next to it
 USAGE
 }
 
@@ -29,7 +29,7 @@ while [ $# -gt 0 ]; do
     case $1 in
     --server) programs="dl deeplink-server" ;;
     --dir)
-        if [ $# -lt 2 ] || [ -z "$2" ]; then fail "--dir needs a directory"; fi
+        if [ $# -lt 2 ] || [ -z "$2" ]; then fail "--dir requires a directory"; fi
         dir=$2
         shift
         ;;
@@ -66,7 +66,7 @@ system=$(uname -s)-$(uname -m)
 case $system in
 Linux-x86_64 | Linux-amd64) target=x86_64-unknown-linux-musl ;;
 Linux-aarch64 | Linux-arm64) target=aarch64-unknown-linux-musl ;;
-*) fail "there are no programs for $system; use Homebrew, or build from source" ;;
+*) fail "there are no binaries for $system; use Homebrew, or build from source" ;;
 esac
 for tool in tar gzip; do
     if ! command -v "$tool" >/dev/null; then fail "$tool is missing"; fi
@@ -87,7 +87,7 @@ elif command -v wget >/dev/null; then
     if [ "$protocol" = https ] && wget --help 2>&1 | grep -q -e --https-only; then only=--https-only; fi
     download() { wget -q ${only:+"$only"} -O "$2" "$1"; }
 else
-    fail "curl or wget is needed"
+    fail "curl or wget is required"
 fi
 
 work=$(mktemp -d)
@@ -106,7 +106,7 @@ for program in $programs; do
     download "$releases/$archive" "$work/$program.tar.gz" || fail "$releases/$archive cannot be downloaded"
     found=$(checksum "$work/$program.tar.gz")
     if [ "$found" != "$expected" ]; then
-        fail "the checksum of $archive is wrong; nothing was installed (expected $expected, found $found)"
+        fail "the checksum of $archive does not match; nothing was installed (expected $expected, found $found)"
     fi
     mkdir "$work/$program"
     gzip -dc "$work/$program.tar.gz" | (cd "$work/$program" && tar -xf -) || fail "$archive cannot be unpacked"
