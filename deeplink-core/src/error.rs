@@ -77,9 +77,9 @@ codes! {
     ThreatDetected = "threat_detected", 400;
     /// Metadata is not an object, is too large, or contains something that is not allowed.
     InvalidMetadata = "invalid_metadata", 400;
-    /// The agent context has an unknown action or a text that is too long.
+    /// The agent context has an unknown action or a field that is too long.
     InvalidAgentContext = "invalid_agent_context", 400;
-    /// The social preview is empty or has a text that is too long.
+    /// The social preview is empty or has a field that is too long.
     InvalidSocialPreview = "invalid_social_preview", 400;
     /// The link ID is already in use.
     LinkIdTaken = "link_id_taken", 409;
@@ -143,7 +143,7 @@ codes! {
     InvalidEmail = "invalid_email", 400;
     /// The address already belongs to an account.
     EmailExists = "email_exists", 409;
-    /// The person is already in the account's team.
+    /// The person is already on the account's team.
     UserExists = "user_exists", 409;
     /// No team member with a confirmed address would be left.
     LastUser = "last_user", 409;

@@ -287,7 +287,7 @@ impl Record {
         let Some(cause) = &self.cause else { return };
         // A caller can be refused as often as it likes; `/metrics` counts it.
         if self.body.code == ErrorCode::Overloaded {
-            tracing::debug!(request_id, error = cause, "request refused");
+            tracing::debug!(request_id, error = cause, "request rejected");
         } else {
             tracing::error!(request_id, code = %self.body.code, error = cause, "request failed");
         }

@@ -25,7 +25,7 @@ pub(super) fn run(listen: SocketAddr) -> Result<(), Failure> {
     let address = reachable(listen);
     let problem = match runtime.block_on(ask(address)) {
         Ok(line) if line.starts_with("HTTP/1.1 200 ") => return Ok(()),
-        Ok(line) => format!("was answered with {line:?}"),
+        Ok(line) => format!("returned {line:?}"),
         Err(problem) => problem,
     };
     Err(Failure::Refused(format!("GET http://{address}/health {problem}")))
@@ -45,7 +45,7 @@ fn reachable(listen: SocketAddr) -> SocketAddr {
 async fn ask(address: SocketAddr) -> Result<String, String> {
     match timeout(TIMEOUT, status_line(address)).await {
         Ok(line) => line.map_err(|error| format!("failed: {error}")),
-        Err(_) => Err(format!("was not answered within {} seconds", TIMEOUT.as_secs())),
+        Err(_) => Err(format!("got no response within {} seconds", TIMEOUT.as_secs())),
     }
 }
 

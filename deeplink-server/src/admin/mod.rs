@@ -21,7 +21,7 @@ use crate::config::{BadSetting, Config, Environment, SECRETS_HELP, Settings};
 use crate::db::{Access, Db, DbError, OpenError, public_url};
 use crate::start::StartError;
 
-/// Deep link server, with commands to operate its database.
+/// Deep link server, with commands for managing its database.
 #[derive(Debug, Parser)]
 #[command(name = "deeplink-server", version, after_long_help = SECRETS_HELP, arg_required_else_help = false)]
 struct Cli {

@@ -327,7 +327,7 @@ impl Loader {
             journal.set_aside(&segment).map(|aside| {
                 let path = aside.clone().unwrap_or_default();
                 let path = path.display();
-                tracing::warn!(%path, "journal segment ends in a broken record; loaded up to that record");
+                tracing::warn!(%path, "journal segment ends in a damaged record; loaded up to that record");
                 aside.is_some()
             })
         } else {

@@ -184,9 +184,9 @@ fn callers(credential: Credential) -> &'static str {
         Credential::LinkWriter => "an account’s secret key, or an affiliate’s credential",
         Credential::SdkKey => "a publishable key, or an account’s secret key",
         Credential::PublishableKey => "a publishable key",
-        Credential::Session => "the session cookie of a signed-in person",
-        Credential::Browser => "none; for a person’s browser, not for programs",
-        Credential::Processor => "a signature of the payment processor",
+        Credential::Session => "the session cookie of a signed-in user",
+        Credential::Browser => "none; for browsers, not for API clients",
+        Credential::Processor => "a signature from the payment processor",
         _ => "none",
     }
 }

@@ -275,7 +275,7 @@ fn health_says_whether_the_server_responds() {
     home.set("DEEPLINK_LISTEN", silent.local_addr().expect("an address").to_string());
     let hung = home.run(&["health"]);
     assert_eq!(hung.code, Some(1), "{hung:?}");
-    assert!(hung.stderr.contains("was not answered within 2 seconds"), "{hung:?}");
+    assert!(hung.stderr.contains("got no response within 2 seconds"), "{hung:?}");
 
     let unknown = home.run(&["health", "--listen", "127.0.0.1:0"]);
     assert_eq!(unknown.code, Some(1), "{unknown:?}");

@@ -350,7 +350,7 @@ impl Fetch {
     }
 
     fn refused(&self, why: LogoError) -> LogoError {
-        tracing::info!(host = self.host(), %why, "logo refused");
+        tracing::info!(host = self.host(), %why, "logo rejected");
         why
     }
 
