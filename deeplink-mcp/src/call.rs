@@ -19,7 +19,11 @@ pub(crate) fn request(route: Route, schema: &JsonObject, mut arguments: JsonObje
     let known = schema.get("properties").and_then(Value::as_object);
     if let Some(name) = arguments.keys().find(|name| known.is_none_or(|known| !known.contains_key(*name))) {
         let names: Vec<_> = known.into_iter().flat_map(|known| known.keys().map(String::as_str)).collect();
-        let known = if names.is_empty() { "there are none".to_owned() } else { format!("known: {}", names.join(", ")) };
+        let known = if names.is_empty() {
+            "this tool has no arguments".to_owned()
+        } else {
+            format!("known: {}", names.join(", "))
+        };
         return Err(wrong(name, format!("unknown argument {name}; {known}")));
     }
     let default = |name: &str| known?.get(name)?.get("default").cloned();
@@ -44,7 +48,7 @@ fn path(template: &str, mut value: impl FnMut(&str) -> Option<Value>) -> Result<
         let text = match value(name) {
             Some(Value::String(text)) if !matches!(&*text, "" | "." | "..") => text,
             None => return Err(wrong(name, format!("{name} is required"))),
-            Some(_) => return Err(wrong(name, format!("{name} must be a nonempty text"))),
+            Some(_) => return Err(wrong(name, format!("{name} must be a non-empty string"))),
         };
         path.push_str(before);
         path.extend(utf8_percent_encode(&text, ESCAPED));
@@ -79,7 +83,7 @@ fn text(name: &str, value: &Value) -> Result<String, Invalid> {
         Value::String(text) => Ok(text.clone()),
         Value::Bool(_) | Value::Number(_) => Ok(value.to_string()),
         Value::Null | Value::Array(_) | Value::Object(_) => {
-            Err(wrong(name, format!("{name} must be a text, a number, true or false, or a list of them")))
+            Err(wrong(name, format!("{name} must be a string, a number, a boolean, or an array of these")))
         }
     }
 }
@@ -147,12 +151,12 @@ mod tests {
     fn arguments_that_fit_nowhere_are_named() {
         for (tool, arguments, expected) in [
             ("get_link", json!({}), "link_id: link_id is required"),
-            ("get_link", json!({"link_id": 7}), "link_id: link_id must be a nonempty text"),
-            ("get_link", json!({"link_id": ""}), "link_id: link_id must be a nonempty text"),
-            ("get_link", json!({"link_id": ".."}), "link_id: link_id must be a nonempty text"),
+            ("get_link", json!({"link_id": 7}), "link_id: link_id must be a non-empty string"),
+            ("get_link", json!({"link_id": ""}), "link_id: link_id must be a non-empty string"),
+            ("get_link", json!({"link_id": ".."}), "link_id: link_id must be a non-empty string"),
             ("get_link", json!({"link_id": "a", "id": "b"}), "id: unknown argument id; known: link_id"),
-            ("list_tags", json!({"q": "a"}), "q: unknown argument q; there are none"),
-            ("list_links", json!({"q": {"a": 1}}), "q: q must be a text, a number, true or false, or a list of them"),
+            ("list_tags", json!({"q": "a"}), "q: unknown argument q; this tool has no arguments"),
+            ("list_links", json!({"q": {"a": 1}}), "q: q must be a string, a number, a boolean, or an array of these"),
         ] {
             assert_eq!(called(tool, &arguments).expect_err("an error"), expected, "{tool} {arguments}");
         }

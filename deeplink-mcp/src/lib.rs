@@ -83,7 +83,7 @@ impl<A: Api> ServerHandler for Tools<A> {
         // The library lets a call go on after its client has left or cancelled it.
         let running = self.run(route, tool, call.arguments.unwrap_or_default());
         let result = context.ct.run_until_cancelled(running).await;
-        result.map(Into::into).ok_or_else(|| ErrorData::internal_error("the call was cancelled", None))
+        result.map(Into::into).ok_or_else(|| ErrorData::internal_error("the call was canceled", None))
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {

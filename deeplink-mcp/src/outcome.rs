@@ -40,7 +40,7 @@ pub(crate) fn refused(error: &ErrorBody) -> CallToolResult {
 }
 
 fn unreadable(status: StatusCode) -> CallToolResult {
-    let message = format!("the service sent a response that is not the API's (HTTP {})", status.as_u16());
+    let message = format!("unexpected response from the service (HTTP {})", status.as_u16());
     CallToolResult::error(vec![ContentBlock::text(message)])
 }
 
