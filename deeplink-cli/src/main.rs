@@ -197,7 +197,8 @@ fn with_tip(mut error: clap::Error, args: &[OsString]) -> clap::Error {
         Some(ContextValue::Strings(_)) => match after_json(args) {
             Some(word) => {
                 format!(
-                    "'--json' takes the fields to print, and took '{word}'; for JSON with all fields, use '-o json'"
+                    "'--json' requires the fields to print, so '{word}' was read as a field; for JSON with all fields, \
+                     use '-o json'"
                 )
             }
             None => return error,

@@ -63,9 +63,9 @@ fn on_a_terminal_the_code_is_drawn() {
 
 #[test]
 fn a_sample_is_made_once_and_deleted() {
-    let there = service(Some("Sample of dl demo"));
+    let there = service(Some("Sample link from dl demo"));
     let ran = Dl::at(&there.url).run("demo");
-    assert!(ran.ok() == "https://go.example.com/dl-demo\n" && ran.says("note: the sample link dl-demo exists already"));
+    assert!(ran.ok() == "https://go.example.com/dl-demo\n" && ran.says("note: the sample link dl-demo already exists"));
     assert_eq!(Dl::at(&there.url).run("demo --delete").ok(), "dl-demo\n");
     let ran = Dl::at(&service(None).url).run("demo --delete");
     assert!(ran.fails(5).contains("no link with ID dl-demo") && ran.says("hint: dl demo creates it"), "{ran}");
@@ -88,7 +88,7 @@ fn a_sample_that_no_longer_works_is_renewed() {
     for (status, enabled) in [("expired", true), ("disabled", false)] {
         let double = Double::new(move |request| {
             let mut sample = link("dl-demo");
-            sample["name"] = "Sample of dl demo".into();
+            sample["name"] = "Sample link from dl demo".into();
             match request.line().as_str() {
                 "POST /v1/links" => return Answer::error(409, "link_id_taken", "the id is in use"),
                 "GET /v1/links/dl-demo" => {
@@ -102,7 +102,7 @@ fn a_sample_that_no_longer_works_is_renewed() {
         let ran = Dl::at(&double.url).run("demo -o json");
         assert_eq!(ran.json(), {
             let mut sample = link("dl-demo");
-            sample["name"] = "Sample of dl demo".into();
+            sample["name"] = "Sample link from dl demo".into();
             sample
         });
         assert!(ran.says(&format!("was {status}; it works again")), "{ran}");

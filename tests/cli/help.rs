@@ -201,7 +201,7 @@ fn every_example_works() {
         ),
         (_, "/v1/links/dl-demo") => {
             let mut link = deeplink_testing::double::link("dl-demo");
-            link["name"] = "Sample of dl demo".into();
+            link["name"] = "Sample link from dl demo".into();
             Answer::json(200, &link)
         }
         (_, path) if path.ends_with("/explain") => explanation(),

@@ -19,7 +19,7 @@ use crate::output::{self, Format};
 /// The sample's ID.
 const ID: &str = "dl-demo";
 /// The sample's name, by which it is told from a link of the account that has its ID.
-const NAME: &str = "Sample of dl demo";
+const NAME: &str = "Sample link from dl demo";
 /// How long the sample works.
 const LIFETIME_MILLIS: i64 = 7 * 24 * 60 * 60 * 1000;
 
@@ -57,7 +57,7 @@ fn sample() -> Result<CreateLink, serde_json::Error> {
         "agent_context": {
             "action": "read",
             "cta": "Read the article",
-            "description": "An encyclopedia article on links that lead into apps.",
+            "description": "An encyclopedia article about links that open apps.",
         },
         "social_preview": {
             "title": "What is a deep link?",
@@ -73,14 +73,15 @@ fn sample() -> Result<CreateLink, serde_json::Error> {
 
 async fn create(ctx: &Context, client: &Client) -> Outcome {
     let sheet = ctx.out.sheet(&output::CREATED)?;
-    let sample = sample().map_err(|error| Failure::new(Exit::Failure, format!("the sample is not a link: {error}")))?;
+    let sample =
+        sample().map_err(|error| Failure::new(Exit::Failure, format!("the sample link is not valid: {error}")))?;
     let (url, raw) = match client.links().create(&sample).full().await {
         Ok(made) => (made.value.url, made.raw),
         Err(error) if error.code() == Some(&ErrorCode::LinkIdTaken) => {
             let there = client.links().get(ID).full().await.map_err(|error| ctx.stop(&error).naming_link(ID))?;
             require_sample(there.value.name.as_deref())?;
             if there.value.status == LinkStatus::Active {
-                ctx.console.note(&format!("the sample link {ID} exists already"));
+                ctx.console.note(&format!("the sample link {ID} already exists"));
                 (there.value.url, there.raw)
             } else {
                 renew(ctx, client, &there.value).await?
@@ -98,7 +99,7 @@ async fn create(ctx: &Context, client: &Client) -> Outcome {
          dl links explain {ID}                what each kind of visitor gets\n  \
          dl links resolve {ID} --as ios       where a visit from an iPhone leads\n  \
          dl links qr {ID} --out {ID}.svg   the QR code for print\n  \
-         dl links update {ID} --web URL       a change, which works at once\n  \
+         dl links update {ID} --web URL       a change, which takes effect immediately\n  \
          dl stats {ID} --from 1d              its clicks, once you have scanned the code\n  \
          dl demo --delete                        delete the sample"
     ));

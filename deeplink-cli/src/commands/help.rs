@@ -33,12 +33,12 @@ Results go to stdout in one of these formats (-o, DL_OUTPUT, or dl config set ou
 jsonl prints. With -o json or --json, they run on whole responses instead, which are then kept in
 memory. --jq prints strings raw and everything else as JSON, one result per line, or indented on a
 terminal; nan and infinite are printed as null. In a template, fields are variables, and null is
-empty text; a line break is added unless the text ends with one.
+rendered as an empty string; a line break is added unless the text ends with one.
 
 If a program or template does not parse, the exit code is 2, and nothing is sent. If it fails on a
 record, the exit code is 1: a command that only reads stops there, and any other one continues and
-prints that record unfiltered, because its request has succeeded. Requests that --dry-run holds back
-are printed unfiltered.";
+prints that record unfiltered, because its request has succeeded. Requests that --dry-run does not
+send are printed unfiltered.";
 
 const OUTPUT_EXAMPLES: &[&str] = &[
     "dl links list --all --jq .url",

@@ -21,8 +21,8 @@ use crate::import::{Exporter, Fetch, Reading, Saved, SourceFlags, Start};
      (imported_url), which is public; the total number of clicks is kept as a starting count (imported_clicks), which only \
      your team sees and which reports show separately. A note lists columns that were ignored. docs/moving-in.md has the \
      details for each service; \"dl links import\" reads files that dl exported. --dry-run shows how the rows would be \
-     sent, and --progress how far the import is. From an API, the links are read page by page into a private file, which is \
-     removed once they have been sent.",
+     sent, and --progress how far along the import is. From an API, the links are read page by page into a private file, \
+     which is removed once they have been sent.",
     &[
     "dl import --from bitly bitly.csv --check",
     "dl import --from bitly bitly.csv --sanitize-ids --rejects bad.csv",

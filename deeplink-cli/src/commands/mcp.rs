@@ -21,9 +21,9 @@ use crate::help::help;
 #[derive(Debug, Args)]
 #[command(after_help = help(
     "MCP clients, the programs that run AI agents, start this command themselves: configure it there as command \"dl\" with \
-     argument \"mcp\". Agents can then create, change, find, resolve and explain links, get QR codes and reports, and whatever \
-     else the tools offer. They can do what the key can do: with an affiliate's credential, only what the affiliate can. \
-     It ends when stdin is closed.",
+     argument \"mcp\". Agents can then create, change, find, resolve and explain links, get QR codes and reports, and use the \
+     other tools. They have the permissions of the key: with an affiliate's credential, only those of the affiliate. The \
+     command exits when stdin is closed.",
     &["dl mcp", "dl mcp --api-key-file key.txt"]
 ))]
 pub(crate) struct Mcp {}
@@ -35,7 +35,7 @@ impl Mcp {
         let tools = Tools::new(Service(ctx.client().await?));
         if io::stdin().is_terminal() {
             ctx.console
-                .note("waiting for the messages of an MCP client, which starts this command itself; end with Ctrl-D");
+                .note("waiting for messages from an MCP client; clients start this command themselves; Ctrl-D to stop");
         }
         let ended = match tools.serve(rmcp::transport::stdio()).await {
             Ok(running) => running.waiting().await.map(|_| ()).map_err(|error| error.to_string()),
@@ -43,7 +43,7 @@ impl Mcp {
             Err(ServerInitializeError::ConnectionClosed(_)) => Ok(()),
             Err(error) => Err(error.to_string()),
         };
-        ended.map_err(|why| Failure::new(Exit::Failure, format!("the MCP client broke the protocol: {why}")).into())
+        ended.map_err(|why| Failure::new(Exit::Failure, format!("the MCP client violated the protocol: {why}")).into())
     }
 }
 

@@ -42,7 +42,7 @@ impl Wanted {
         let (output, whole) = (global.output, global.format() == Some(Format::Json));
         if global.json_fields.is_some() {
             if let Some(other) = output.filter(|format| *format != Format::Json) {
-                let hint = format!("-o {} --fields A,B chooses fields too", other.name());
+                let hint = format!("-o {} --fields A,B also selects fields", other.name());
                 return Err(conflict("--json", &format!("-o {}", other.name()), &hint));
             }
             if global.fields.is_some() {

@@ -103,7 +103,7 @@ impl Keyring {
         };
         match timeout(self.limit, answer).await {
             Ok(Ok(result)) => result,
-            Ok(Err(_)) => Err("the request was cut off".to_owned()),
+            Ok(Err(_)) => Err("the request was interrupted".to_owned()),
             Err(_) => Err(format!("no response within {} s", self.limit.as_secs().max(1))),
         }
     }
