@@ -19,7 +19,7 @@ use crate::transport::{HttpTransport, Transport};
 /// A layer around a transport.
 type Wrap = Box<dyn FnOnce(Arc<dyn Transport>) -> Arc<dyn Transport> + Send>;
 
-/// Collects the settings of a [`Client`]. An invalid value is an error of [`ClientBuilder::build`].
+/// Collects the settings of a [`Client`]. [`ClientBuilder::build`] returns an error for an invalid value.
 #[must_use]
 pub struct ClientBuilder {
     base_url: String,
@@ -126,19 +126,19 @@ impl ClientBuilder {
         self
     }
 
-    /// Time limit of a call with all its attempts and waits; 90 s unless set.
+    /// Time limit for a call, including all attempts and waits; 90 s by default.
     pub fn timeout(mut self, limit: Duration) -> Self {
         self.limits.call = limit;
         self
     }
 
-    /// Time limit of one attempt, its body included; 30 s unless set.
+    /// Time limit for one attempt, including its body; 30 s by default.
     pub fn attempt_timeout(mut self, limit: Duration) -> Self {
         self.limits.attempt = limit;
         self
     }
 
-    /// Time limit for connecting; 5 s unless set.
+    /// Time limit for connecting; 5 s by default.
     pub fn connect_timeout(mut self, limit: Duration) -> Self {
         self.connect_timeout = Some(limit);
         self
@@ -156,7 +156,7 @@ impl ClientBuilder {
         self
     }
 
-    /// Sends everything through this proxy instead of the one the environment names.
+    /// Sends everything through this proxy instead of the one set in the environment.
     pub fn proxy(mut self, url: impl Into<String>) -> Self {
         self.proxy = Some(url.into());
         self

@@ -151,7 +151,7 @@ impl<T> Call<T> {
         self
     }
 
-    /// Time limit of the call with all its attempts and waits.
+    /// Time limit for the call, including all attempts and waits.
     pub fn timeout(mut self, limit: Duration) -> Self {
         self.options.timeout = Some(limit);
         self
@@ -172,7 +172,7 @@ impl<T> Call<T> {
         self
     }
 
-    /// Pays with the payment of an earlier try of the same call, under its key; see
+    /// Pays with the payment of an earlier attempt at the same call, with its key; see
     /// [`Error::sent_payment`](crate::Error::sent_payment). It is not charged twice. No other payment is signed,
     /// whatever the service requires, so the client needs no payer. A client with a credential cannot pay: the call
     /// fails with [`Kind::WrongCredential`](crate::Kind::WrongCredential), and nothing is sent.

@@ -1,6 +1,6 @@
-//! What makes two links the same: destinations, metadata, agent context, preview, affiliate, name, tags, aliases, the look of
-//! QR codes, imported clicks, whether the owner has enabled it, and the owner's expiry, after applying the service's rules to
-//! both. Absent, `null` and `{}` are the same; metadata is compared as JSON, numbers by their text.
+//! What makes two links the same: destinations, metadata, agent context, preview, affiliate, name, tags, aliases, the
+//! design of QR codes, imported clicks, whether the owner has enabled it, and the owner's expiry, after applying the
+//! service's rules to both. Absent, `null` and `{}` are the same; metadata is compared as JSON, numbers by their text.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};

@@ -307,7 +307,7 @@ impl Error {
         self.0.retry_after
     }
 
-    /// How many times sending the request was attempted.
+    /// Number of attempts to send the request.
     pub fn attempts(&self) -> u32 {
         self.0.attempts
     }
@@ -317,7 +317,7 @@ impl Error {
         self.0.retryable
     }
 
-    /// Whether a write may have taken effect although the call failed.
+    /// Whether a write may have taken effect even though the call failed.
     pub fn is_ambiguous(&self) -> bool {
         self.0.ambiguous
     }
@@ -327,8 +327,8 @@ impl Error {
         &self.0.rows
     }
 
-    /// The outcome of the payment that the request carried, if the service says so. A request that failed may have been
-    /// paid for: [`Error::sent_payment`] then pays for a repeat.
+    /// The outcome of the payment that the request carried, if the service reports it. A request that failed may have
+    /// been paid for: [`Error::sent_payment`] then pays for a repeat.
     pub fn receipt(&self) -> Option<&Receipt> {
         self.0.receipt.as_ref()
     }

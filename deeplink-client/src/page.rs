@@ -169,7 +169,7 @@ impl<T> Page for ArrayPage<T> {
     }
 }
 
-/// A list that is about to be read.
+/// A list, as pages or items.
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct Pages<L: Listed> {
@@ -180,16 +180,16 @@ pub struct Pages<L: Listed> {
     prefetch: bool,
 }
 
-/// A list of links that is about to be read; see [`crate::Links::list`].
+/// A list of links, as pages or items; see [`crate::Links::list`].
 pub type LinkPages = Pages<LinkFilter>;
 
-/// A list of events that is about to be read; see [`crate::Events::list`].
+/// A list of events, as pages or items; see [`crate::Events::list`].
 pub type EventPages = Pages<EventFilter>;
 
-/// An export that is about to be read; see [`crate::AccountSettings::export`].
+/// An export, as pages or items; see [`crate::AccountSettings::export`].
 pub type ExportPages = Pages<WholeAccount>;
 
-/// A list of deliveries that is about to be read; see [`crate::Webhooks::deliveries`].
+/// A list of deliveries, as pages or items; see [`crate::Webhooks::deliveries`].
 pub type DeliveryPages = Pages<DeliveriesOf>;
 
 impl DeliveryPages {
@@ -241,7 +241,7 @@ impl<L: Listed> Pages<L> {
         Self { connection, list, limit: L::MAX_LIMIT, cursor: None, prefetch: false }
     }
 
-    /// Items of a page, 1 to 100, of events and exports 1 to 1,000; the maximum unless set.
+    /// Items per page: 1 to 100, or 1 to 1,000 for events and exports; the maximum by default.
     pub fn page_size(mut self, items: u32) -> Self {
         self.limit = items;
         self
@@ -322,7 +322,7 @@ fn fingerprint(cursor: &str) -> u64 {
 }
 
 impl<L: Listed> PageStream<L> {
-    /// Where the next page starts: give it to [`Pages::cursor`] to continue later.
+    /// Where the next page starts: pass it to [`Pages::cursor`] to continue later.
     pub fn cursor(&self) -> Option<&str> {
         self.cursor.as_deref()
     }

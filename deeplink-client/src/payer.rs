@@ -16,8 +16,8 @@ use crate::transport::BoxFuture;
 /// something: see [`crate::ClientBuilder::payer`].
 pub trait Payer: Send + Sync + 'static {
     /// Signs the payment of a requirement and returns the scheme's payload for this chain. For `exact` on an EVM chain:
-    /// `{"signature", "authorization": {"from", "to", "value", "validAfter", "validBefore", "nonce"}}`, all texts,
-    /// where the signature is of the token's `TransferWithAuthorization` (EIP-3009) under the name and version in
+    /// `{"signature", "authorization": {"from", "to", "value", "validAfter", "validBefore", "nonce"}}`, all strings,
+    /// where the signature covers the token's `TransferWithAuthorization` (EIP-3009) with the name and version in
     /// `extra`.
     ///
     /// A service can request any payment: compare amount, asset and network with what you are willing to pay. An error
@@ -27,7 +27,7 @@ pub trait Payer: Send + Sync + 'static {
 }
 
 /// A payment as it was sent: it pays only for a repeat of the same request. Keep it until the request has succeeded,
-/// and give it to [`Call::pay_with`](crate::Call::pay_with).
+/// and pass it to [`Call::pay_with`](crate::Call::pay_with).
 #[derive(Clone, PartialEq, Eq)]
 pub struct SentPayment {
     header: HeaderName,

@@ -1,7 +1,7 @@
 //! Reads QR codes back from images, to check a code before it is printed.
 //!
-//! It reads images of one code (ISO/IEC 18004), such as the service draws: dark on light or light on dark, with round
-//! or square eyes, with or without a margin. Photographs may work, but are not supported.
+//! It reads images of one code (ISO/IEC 18004), such as those that the service generates: dark on light or light on
+//! dark, with round or square finder patterns, with or without a margin. Photographs may work, but are not supported.
 //!
 //! ```
 //! use deeplink_client::qr_reader::{ReadError, read_png};
@@ -22,7 +22,7 @@ use rxing::{BarcodeFormat, Binarizer, BinaryBitmap, DecodeHints, Luma8Source, Mu
 
 /// Maximum size of a file.
 pub const MAX_BYTES: usize = 16 << 20;
-/// Maximum pixels a side.
+/// Maximum pixels per side.
 pub const MAX_SIDE: u32 = 4_096;
 
 /// Background put around an image that could not be read as it is, in pixels.
@@ -37,7 +37,7 @@ const MAX_ENLARGED: u32 = MAX_SIDE + 2 * PADDING;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ReadError {
-    /// The file has more than [`MAX_BYTES`] bytes, or the image more than [`MAX_SIDE`] pixels a side.
+    /// The file has more than [`MAX_BYTES`] bytes, or the image more than [`MAX_SIDE`] pixels per side.
     TooLarge,
     /// Not a PNG, or a damaged one.
     NotPng(Box<dyn error::Error + Send + Sync>),

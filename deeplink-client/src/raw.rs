@@ -125,7 +125,7 @@ impl RawCall {
         }))
     }
 
-    /// Time limit of the call with all its attempts and waits.
+    /// Time limit for the call, including all attempts and waits.
     pub fn timeout(self, limit: Duration) -> Self {
         Self(self.0.timeout(limit))
     }
@@ -140,7 +140,7 @@ impl RawCall {
         Self(self.0.idempotency_key(key))
     }
 
-    /// Pays with the payment of an earlier try of the same request; see [`Call::pay_with`].
+    /// Pays with the payment of an earlier attempt at the same request; see [`Call::pay_with`].
     pub fn pay_with(self, payment: &SentPayment) -> Self {
         Self(self.0.pay_with(payment))
     }

@@ -29,7 +29,7 @@ pub trait Transport: Send + Sync + 'static {
 pub enum Failure {
     /// No connection: nothing was sent.
     Connect,
-    /// Time ran out after something may have been sent.
+    /// Timed out after something may have been sent.
     Timeout,
     /// The connection broke after something may have been sent.
     Broken,

@@ -28,8 +28,8 @@ impl Analytics {
 }
 
 impl Call<FunnelReport> {
-    /// Requests the report as CSV (RFC 4180): a line for each group, or one whose key is `total`. The first column is
-    /// the key, and each type of conversion has its own column.
+    /// Requests the report as CSV (RFC 4180): a line for each group or, without groups, a single line whose key is
+    /// `total`. The first column is the key, and each type of conversion has its own column.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {

@@ -7,7 +7,7 @@ use crate::call::{self, Call};
 use crate::clock;
 use crate::connection::Connection;
 
-/// What is reported; see [`crate::Client::lifecycle`].
+/// Reports from apps, pages and servers; see [`crate::Client::lifecycle`].
 #[derive(Debug, Clone)]
 pub struct Lifecycle(pub(crate) Connection);
 

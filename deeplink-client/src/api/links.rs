@@ -1,4 +1,4 @@
-//! Links: create, list, get, update, delete, restore, draw as QR codes, explain, count clicks.
+//! Links: create, list, get, update, delete, restore, generate QR codes, explain, count clicks.
 
 use bytes::Bytes;
 use deeplink_core::bulk::{BatchRefused, BulkCreate, BulkCreated, BulkDelete, BulkDeleted, BulkUpdate, BulkUpdated};
@@ -181,8 +181,8 @@ impl Links {
     /// Without options, it has the link's saved design ([`LinkDetail::qr`]); a size changes only the size, and with any
     /// other option, the saved design is ignored.
     ///
-    /// The same options give the same bytes, so [`Call::full`] has an `ETag` among its headers that says whether a
-    /// stored file is still current. Generating it does not count as a click.
+    /// The same options produce the same bytes, so the `ETag` header, which [`Call::full`] returns, shows whether a
+    /// stored file is still current. Generating the code does not count as a click.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -199,8 +199,8 @@ impl Links {
         Call::new(&self.0, draft, decode::image).query(options).valid(options.check())
     }
 
-    /// The versions of a link, newest first: what it was before each change. Also of a link that was deleted in the last 30
-    /// days.
+    /// The versions of a link, newest first: what it was before each change. They are also available for a link that
+    /// was deleted in the last 30 days.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {

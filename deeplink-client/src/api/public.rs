@@ -105,8 +105,8 @@ impl Public {
         Call::new(&self.0, draft, resolution).header("accept", "application/json")
     }
 
-    /// Which iOS apps open the links of a host: of the one in the base URL, or of the one that [`Call::on_host`] names.
-    /// `None` where there is no iOS app, and on the service's own host.
+    /// The iOS apps that open the links of a host: the one in the base URL, or the one set with [`Call::on_host`].
+    /// `None` if the host has no iOS app, and for the service's own host.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -119,8 +119,8 @@ impl Public {
         Call::new(&self.0, call::draft(&routes::APPLE_ASSOCIATION, &[]), file)
     }
 
-    /// Which Android apps open the links of a host: of the one in the base URL, or of the one that [`Call::on_host`]
-    /// names. `None` where there is no Android app, and on the service's own host.
+    /// The Android apps that open the links of a host: the one in the base URL, or the one set with [`Call::on_host`].
+    /// `None` if the host has no Android app, and for the service's own host.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {

@@ -94,7 +94,7 @@ impl BulkImport {
         self
     }
 
-    /// Gives up after being rate-limited for this long without a successful request; 15 minutes unless set.
+    /// Gives up after being rate-limited for this long without a successful request; 15 minutes by default.
     pub fn max_wait(mut self, limit: Duration) -> Self {
         self.settings.max_wait = limit;
         self
@@ -107,7 +107,7 @@ impl BulkImport {
         self
     }
 
-    /// Maximum faults that the report keeps; 100 unless set.
+    /// Maximum number of faults that the report contains; 100 by default.
     pub fn keep_faults(mut self, faults: usize) -> Self {
         self.settings.kept_faults = faults;
         self

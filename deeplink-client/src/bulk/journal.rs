@@ -43,7 +43,7 @@ pub struct RunPlan {
 pub struct Opened {
     /// The run's name; it is part of each request's key.
     pub run: String,
-    /// The run is a resumed one.
+    /// Whether the run was resumed.
     pub resumed: bool,
 }
 
@@ -124,7 +124,7 @@ pub struct Done {
 pub struct Finished {
     /// The counts.
     pub counts: Counts,
-    /// Nothing is left to do.
+    /// Whether the run is complete.
     pub complete: bool,
 }
 
@@ -192,9 +192,9 @@ pub struct RunInfo {
     pub command: String,
     /// When it was started.
     pub started_at: Timestamp,
-    /// Rows settled so far, as far as the journal says.
+    /// Rows settled so far, according to the journal.
     pub counts: Counts,
-    /// Nothing is left to do.
+    /// Whether the run is complete.
     pub finished: bool,
     /// Another process is working on it.
     pub locked: bool,
@@ -223,14 +223,14 @@ pub enum JournalError {
         /// `content` or `service`.
         what: &'static str,
     },
-    /// The service does not know a link that the run has created: the account is a different one.
+    /// A link that the run created does not exist: the credential belongs to a different account.
     OtherAccount {
         /// The run.
         run: String,
         /// The link.
         link_id: String,
     },
-    /// A journal file contains something that no run writes.
+    /// A journal file is damaged.
     Corrupt {
         /// The file or directory.
         path: std::path::PathBuf,

@@ -1,5 +1,5 @@
 //! Bulk import: any number of rows, checked before anything is sent, sent in batches, and journaled so that a run can
-//! be stopped anywhere and resumed, with each row in the account once.
+//! be stopped at any point and resumed, with each row in the account exactly once.
 
 mod batch;
 mod conflict;

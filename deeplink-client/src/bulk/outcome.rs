@@ -15,11 +15,11 @@ use crate::error::{Error, Kind};
 pub struct RowOutcome {
     /// The row's line, as the source gave it.
     pub line: u64,
-    /// The source's own mark of the row.
+    /// The source's own marker for the row.
     pub at: u64,
     /// The ID in the row, or the one generated for it.
     pub id: Option<String>,
-    /// The batch it went with; 0 for a row that was never sent.
+    /// The batch it was sent in; 0 for a row that was never sent.
     pub batch: u64,
     /// What happened.
     pub result: RowResult,

@@ -52,12 +52,12 @@ impl BulkRun {
         ProgressWatch(self.shared.progress.subscribe())
     }
 
-    /// Sends nothing more; the stream ends when requests in flight have ended, in at most 10 s.
+    /// Stops sending; the stream ends once the requests in flight have ended, within 10 s.
     pub fn stop(&self) {
         self.stop.send_replace(true);
     }
 
-    /// How to stop the run while something else polls it.
+    /// A handle that stops the run while something else polls it.
     pub fn stopper(&self) -> Stopper {
         Stopper(Arc::clone(&self.stop))
     }

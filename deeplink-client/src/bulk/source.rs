@@ -10,7 +10,7 @@ use deeplink_core::link::CreateLink;
 /// Rows to import. [`RowSource::rows`] is called once per pass and must return the same rows in the same order each
 /// time.
 pub trait RowSource: Send + Sync + 'static {
-    /// The source's name for people, such as the file's name.
+    /// The source's display name, such as the file's name.
     fn name(&self) -> String;
 
     /// Where a row is, for messages: `links.csv:17`, `links.csv:17:5` or `links.json[17]`.
@@ -71,7 +71,7 @@ pub enum SourceRow {
 pub struct Row {
     /// The line it starts on, or its position, from 1 in lines and from 0 in lists.
     pub line: u64,
-    /// The source's own mark of the row, to find its text again.
+    /// The source's own marker for the row, used to find its text again.
     pub at: u64,
     /// The id it names.
     pub id: Option<String>,
@@ -103,7 +103,7 @@ pub struct RowFault {
     pub line: u64,
     /// The column within the line, from 1, where the reader knows it.
     pub column: Option<u64>,
-    /// The source's own mark of the row.
+    /// The source's own marker for the row.
     pub at: u64,
     /// The id it names, if it could be read.
     pub id: Option<String>,
@@ -157,31 +157,31 @@ impl SourceError {
         Self { message: message.into(), line: None, column: None, code: None, source: None }
     }
 
-    /// Names the place.
+    /// Adds the location.
     pub fn at(mut self, line: u64, column: Option<u64>) -> Self {
         self.line = Some(line);
         self.column = column;
         self
     }
 
-    /// Gives it a code, for programs.
+    /// Adds a code, for programs.
     pub fn coded(mut self, code: &'static str) -> Self {
         self.code = Some(code);
         self
     }
 
-    /// Names the cause.
+    /// Adds the cause.
     pub fn because(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         self.source = Some(source.into());
         self
     }
 
-    /// What is wrong, without the place.
+    /// The message, without the location.
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// The line, if the fault is in one.
+    /// The line of the fault, if known.
     pub fn line(&self) -> Option<u64> {
         self.line
     }

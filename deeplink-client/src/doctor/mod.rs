@@ -1,7 +1,7 @@
 //! Diagnosis of an account's domains, apps and links as phones, crawlers and Apple's and Google's servers see them.
 //!
 //! Nothing is written and no click is counted. Every check is independent, follows no redirect, ends within its time
-//! limit and says in one line what to do.
+//! limit, and reports in one line what to do.
 //!
 //! ```no_run
 //! # async fn example(dl: deeplink_client::Client) -> Result<(), deeplink_client::Error> {
@@ -53,7 +53,7 @@ const LIMIT: Duration = Duration::from_secs(10);
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Status {
-    /// As it should be.
+    /// The check passed.
     Ok,
     /// It works, but not for everyone or not for much longer.
     Warn,
@@ -123,7 +123,7 @@ pub struct Doctor {
 }
 
 impl Client {
-    /// Starts to describe an examination of the account that this client's key belongs to. Without a key only the service
+    /// Configures an examination of the account that this client's key belongs to. Without a key, only the service
     /// and the named hosts are checked.
     pub fn doctor(&self) -> Doctor {
         Doctor {
@@ -180,7 +180,7 @@ impl Doctor {
         self
     }
 
-    /// Time limit of one check; 10 s unless set.
+    /// Time limit for one check; 10 s by default.
     pub fn limit(mut self, limit: Duration) -> Self {
         self.settings.limit = limit;
         self
@@ -312,8 +312,8 @@ impl Examination {
         self.tasks.iter().map(|task| (task.id, task.subject.as_str()))
     }
 
-    /// Commands to query a phone itself: for each Android app and, if the account has iOS apps, for each host, with the
-    /// place to look on an iPhone.
+    /// Commands to query a phone itself: for each Android app and, if the account has iOS apps, for each host, and
+    /// where to look on an iPhone.
     pub fn device_commands(&self) -> Vec<String> {
         let mut commands = Vec::new();
         for package in &self.packages {

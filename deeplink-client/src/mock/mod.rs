@@ -32,7 +32,7 @@ use crate::transport::{BodyStream, BoxFuture, Failure, Transport, TransportError
 
 pub mod fixtures;
 
-/// Prepared responses. Clones are the same mock.
+/// Prepared responses. Clones share their state.
 ///
 /// Responses of one method and path are given in the order in which they were prepared; the last one repeats.
 /// A request without a prepared response panics.
@@ -90,7 +90,7 @@ impl MockCall {
 }
 
 impl MockTransport {
-    /// Without any responses.
+    /// A mock without any responses.
     pub fn new() -> Self {
         Self::default()
     }
@@ -126,7 +126,7 @@ impl MockTransport {
     fn reply(self, reply: Reply) -> Self {
         self.edit(|state| {
             let current = state.current;
-            let route = state.routes.get_mut(current).expect("call `on` first: it says what the reply is for");
+            let route = state.routes.get_mut(current).expect("call `on` first: it sets what the response is for");
             route.replies.push_back(reply);
             route.prepared += 1;
         })
@@ -166,7 +166,7 @@ impl MockTransport {
     /// Adds a header to the last response.
     ///
     /// # Panics
-    /// When a header cannot carry it.
+    /// When the name or the value is not valid in a header.
     #[must_use]
     pub fn header(self, name: &str, value: &str) -> Self {
         self.edit(|state| {
@@ -213,7 +213,7 @@ impl MockTransport {
         self.reply(Reply::Fail(Failure::Connect))
     }
 
-    /// No response, forever.
+    /// A response that never arrives.
     #[must_use]
     pub fn silence(self) -> Self {
         self.reply(Reply::Silence)
@@ -230,17 +230,17 @@ impl MockTransport {
     /// When one has not, or when a request had no prepared response.
     pub fn assert_used(&self) {
         let state = self.lock();
-        assert!(state.unmatched.is_empty(), "no reply was prepared for {:?}", state.unmatched);
+        assert!(state.unmatched.is_empty(), "no response was prepared for {:?}", state.unmatched);
         for route in &state.routes {
             let (method, path, used, prepared) = (&route.method, &route.path, route.used, route.prepared);
             assert!(
                 used >= prepared,
-                "{method} {path}: {prepared} replies were prepared, but {used} requests were received"
+                "{method} {path}: {prepared} responses were prepared, but {used} requests were received"
             );
         }
     }
 
-    /// Asserts how many requests of this method and path have come.
+    /// Asserts how many requests with this method and path were received.
     ///
     /// # Panics
     /// When the number differs.
@@ -289,7 +289,7 @@ impl Transport for MockTransport {
         }
         state.calls.push(call);
         drop(state);
-        let reply = reply.unwrap_or_else(|| panic!("no reply was prepared for {label}"));
+        let reply = reply.unwrap_or_else(|| panic!("no response was prepared for {label}"));
         Box::pin(async move {
             match reply {
                 Reply::Answer { status, headers, body, delay } => {

@@ -73,9 +73,9 @@ impl Answer {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Fault {
-    /// The reason, for people.
+    /// The reason, as a message.
     pub text: String,
-    /// Time ran out.
+    /// Whether it timed out.
     pub is_timeout: bool,
     /// Time until the failure.
     pub took: Duration,

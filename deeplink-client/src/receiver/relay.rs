@@ -49,7 +49,7 @@ impl Relay {
         (Self { waiting, recent: Arc::default() }, kept)
     }
 
-    /// Enqueues an event; never waits.
+    /// Enqueues an event; never blocks.
     pub fn enqueue(&self, id: &str, body: impl Into<Bytes>) -> Enqueued {
         if !self.recent.add(id) {
             return Enqueued::Duplicate;

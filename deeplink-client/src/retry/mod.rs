@@ -35,7 +35,7 @@ impl Retry {
         Self::attempts(1)
     }
 
-    /// At most this many attempts, the first included; at least one is made.
+    /// At most this many attempts, including the first; at least one is made.
     pub fn attempts(attempts: u32) -> Self {
         Self { attempts: attempts.max(1), ..Self::default() }
     }

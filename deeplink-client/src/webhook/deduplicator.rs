@@ -96,7 +96,7 @@ impl Deduplicator {
         Self(Arc::new(Shared { keep, most: MAX_IDS, clock: Arc::new(clock::now), ids: Mutex::default() }))
     }
 
-    /// Maximum number of ids to remember; beyond it the oldest are forgotten. 65,536 unless set.
+    /// Maximum number of ids to remember; beyond it the oldest are forgotten. 65,536 by default.
     #[must_use]
     pub fn at_most(self, most: usize) -> Self {
         self.edit(|shared| shared.most = most.max(1))

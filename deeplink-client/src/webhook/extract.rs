@@ -11,7 +11,7 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 
 use super::{Error, Event, MAX_BODY, Verifier};
 
-/// An event that the service signed, for handlers of axum. The state of the router holds the [`Verifier`].
+/// An event that the service signed, for axum handlers. The router's state contains the [`Verifier`].
 ///
 /// ```
 /// use axum_core::extract::FromRef;

@@ -1,4 +1,4 @@
-//! Webhooks at the receiver's end: verifying requests and parsing events.
+//! Receiving webhooks: verifying requests and parsing events.
 //!
 //! ```
 //! use std::time::Duration;
@@ -67,7 +67,7 @@ type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 pub enum Error {
     /// There is no signature, or not the required one.
     Missing,
-    /// The signature, its id or its time do not have a form that the service writes.
+    /// The signature, its id or its timestamp is malformed.
     Malformed,
     /// No secret produces this signature for this body.
     Mismatch,

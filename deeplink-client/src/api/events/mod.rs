@@ -62,12 +62,12 @@ impl Events {
         EventPages::new(self.0.clone(), filter.clone())
     }
 
-    /// Everything that happens from now on, event by event. Nothing is sent before the stream is polled.
+    /// All events from now on, one by one. Nothing is sent before the stream is polled.
     ///
-    /// Once connected, the stream reconnects whenever its connection breaks or is silent for 45 seconds: after a random wait of
-    /// up to one second at first and up to 30 seconds later, continuing after the last event. So it yields each event once, in
-    /// the service's order, and loses none as long as it reconnects within 24 hours. It ends with an error when the service
-    /// refuses it, for example because the key was deleted, or when it never connected.
+    /// Once connected, the stream reconnects whenever its connection breaks or is silent for 45 seconds: after a random
+    /// wait of up to one second at first and up to 30 seconds later, continuing after the last event. So it yields each
+    /// event once, in the service's order, and loses none as long as it reconnects within 24 hours. It ends with an
+    /// error if the service rejects it, for example because the key was deleted, or if it never connected.
     ///
     /// ```
     /// # #[cfg(feature = "mock")] deeplink_client::mock::example(async |dl| {
@@ -136,7 +136,7 @@ impl EventStream {
     }
 
     /// The id of the last event, or of a later position that the service sent: a later stream that continues
-    /// [`after`](Self::after) it misses nothing.
+    /// [`after`](Self::after) it misses no events.
     pub fn last_id(&self) -> Option<&EventId> {
         self.last.as_ref()
     }

@@ -26,7 +26,7 @@ impl<W: Write> LinkWriter<W> {
         Self { form: Form::Csv(Box::new(writer)), spreadsheet_safe: false, begun: false }
     }
 
-    /// One object a line.
+    /// One object per line.
     pub fn jsonl(out: W) -> Self {
         Self { form: Form::Jsonl(out), spreadsheet_safe: false, begun: false }
     }
@@ -81,7 +81,7 @@ impl<W: Write> LinkWriter<W> {
         }
     }
 
-    /// The writer that was given.
+    /// Returns the inner writer.
     pub fn into_inner(self) -> io::Result<W> {
         match self.form {
             Form::Csv(csv) => {

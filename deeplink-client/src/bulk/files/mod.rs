@@ -46,9 +46,9 @@ const HEAD: usize = 64 * 1024;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Format {
-    /// Comma, semicolon, tab or bar between values, whichever the header has.
+    /// Values separated by commas, semicolons, tabs or vertical bars, detected from the header.
     Csv,
-    /// Tabs between values.
+    /// Values separated by tabs.
     Tsv,
     /// A list of objects, or the body of a bulk create.
     Json,
@@ -113,13 +113,13 @@ impl FileOptions {
         Self::default()
     }
 
-    /// Sets the format; by default, the file's name and beginning decide.
+    /// Sets the format; by default, it is detected from the file's name and content.
     pub fn format(mut self, format: Format) -> Self {
         self.format = Some(format);
         self
     }
 
-    /// Reads a column as this field, whatever its name; as `ignore`, not at all.
+    /// Maps a column to this field, whatever its name; `ignore` skips the column.
     pub fn map(mut self, column: impl Into<String>, field: impl Into<String>) -> Self {
         self.map.push((column.into(), field.into()));
         self
@@ -170,14 +170,14 @@ impl FileOptions {
         self
     }
 
-    /// In an export of another service, puts this before each ID, so that IDs of two services cannot be the same. The paths of
-    /// the short links become aliases.
+    /// In an export of another service, puts this before each ID, so that the IDs of two services cannot collide. The
+    /// paths of the short links become aliases.
     pub fn id_prefix(mut self, prefix: impl Into<String>) -> Self {
         self.reading.id_prefix = prefix.into();
         self
     }
 
-    /// In an export of Branch, the URI scheme of the app, such as `myapp`, for deep links that are only paths: they are
+    /// In a Branch export, the URI scheme of the app, such as `myapp`, for deep links that are only paths: they are
     /// relative to it.
     pub fn app_scheme(mut self, scheme: impl Into<String>) -> Self {
         self.reading.app_scheme = Some(scheme.into());
@@ -191,7 +191,7 @@ impl FileOptions {
         self
     }
 
-    /// The time by which links in an export of another service have expired or do not work yet.
+    /// The time that determines which links in an export of another service have expired or are not active yet.
     pub fn now(mut self, now: Timestamp) -> Self {
         self.reading.now = Some(now);
         self

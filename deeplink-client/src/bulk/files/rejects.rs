@@ -16,7 +16,8 @@ use crate::bulk::SourceError;
 const ERROR: &str = "_error";
 
 /// Writes the rejected rows as they were in the input, with `_error`, so that they can be fixed and imported again.
-/// Tables give a table, JSON gives JSONL. The file is `NAME.part` until it is complete, readable only by its owner.
+/// Rows of a table are written as a table, rows of JSON as JSONL. The file is `NAME.part` until it is complete,
+/// readable only by its owner.
 #[derive(Debug)]
 pub struct RejectsWriter {
     part: Part,
@@ -25,7 +26,7 @@ pub struct RejectsWriter {
 }
 
 impl RejectsWriter {
-    /// Begins the file for rows of `source`; an existing file is replaced at the end.
+    /// Creates the file for rows of `source`; an existing file is replaced once the new one is complete.
     pub fn create(path: impl Into<PathBuf>, source: &FileSource) -> io::Result<Self> {
         let path = path.into();
         let is_table = matches!(source.shape, Shape::Table(_));
@@ -91,7 +92,7 @@ impl RejectsWriter {
         self.part.file.write_all(b"\n")
     }
 
-    /// Gives the file its name.
+    /// Completes the file and gives it its final name.
     pub fn finish(self) -> io::Result<()> {
         self.part.finish()
     }

@@ -45,8 +45,8 @@ pub(super) fn is_jsonl(path: &Path) -> bool {
     matches!(Format::of_name(&path.to_string_lossy()), Some(Format::Jsonl | Format::Json))
 }
 
-/// Writes the result of each row: CSV, or JSONL by the name's ending. The file is `NAME.part` until it is complete,
-/// readable only by its owner.
+/// Writes the result of each row: JSONL if the file name has an extension for JSON or JSONL, otherwise CSV. The file is
+/// `NAME.part` until it is complete, readable only by its owner.
 #[derive(Debug)]
 pub struct ResultsWriter {
     part: Part,
@@ -66,7 +66,7 @@ struct Line<'a> {
 }
 
 impl ResultsWriter {
-    /// Begins the file; an existing file is replaced at the end.
+    /// Creates the file; an existing file is replaced once the new one is complete.
     pub fn create(path: impl Into<PathBuf>) -> io::Result<Self> {
         let path = path.into();
         let jsonl = is_jsonl(&path);
@@ -110,7 +110,7 @@ impl ResultsWriter {
         })
     }
 
-    /// Gives the file its name.
+    /// Completes the file and gives it its final name.
     pub fn finish(self) -> io::Result<()> {
         self.part.finish()
     }

@@ -33,7 +33,7 @@ impl MarkedRows {
 pub struct ForeignHost {
     /// The domain, in lower case.
     pub host: String,
-    /// How many links have their short link there.
+    /// Number of links whose short link is on it.
     pub links: u64,
     /// The service that owns it, if one does: its short links cannot move.
     pub owner: Option<Provider>,
@@ -47,11 +47,11 @@ pub struct ForeignNotes {
     pub ignored: Vec<String>,
     /// Columns that [`FileOptions::keep_details`](crate::bulk::FileOptions::keep_details) would keep; at most 50.
     pub details: Vec<String>,
-    /// There are more such columns.
+    /// Whether there are more such columns.
     pub has_more: bool,
     /// IDs in which characters were replaced.
     pub sanitized: u64,
-    /// IDs in whose place new ones are generated.
+    /// IDs that are replaced with generated ones.
     pub replaced: u64,
     /// Short links with a path of several segments, of which the last is the ID.
     pub shortened: u64,
@@ -65,11 +65,11 @@ pub struct ForeignNotes {
     pub others: u64,
     /// Links with a deep link that has no scheme, which is not imported.
     pub paths: u64,
-    /// Names that were cut.
+    /// Names that were truncated.
     pub cut_names: u64,
     /// Titles and descriptions of previews that were truncated.
     pub cut_previews: u64,
-    /// Links whose metadata became too large, so that the longest of what is kept there was left out.
+    /// Links whose metadata became too large, so that the longest imported values were left out.
     pub crowded: u64,
     /// Links that are created disabled, because the other service does not redirect everyone to their destination.
     pub disabled: MarkedRows,
@@ -77,7 +77,7 @@ pub struct ForeignNotes {
     pub expired: MarkedRows,
     /// Number of rows for a domain's root link, which has no path.
     pub roots: u64,
-    /// The first of these domains, and where each leads.
+    /// The first of these domains, and the destination of each.
     pub named_roots: Vec<(String, String)>,
     /// If the file is one page of several: its page number, and the number of pages.
     pub page: Option<(u64, u64)>,
