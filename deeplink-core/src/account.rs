@@ -13,7 +13,7 @@ use crate::zone::Zone;
 
 /// Maximum characters of an account's name.
 pub const MAX_ACCOUNT_NAME: usize = 100;
-/// Days from asking for an account's deletion until it is deleted; until then the deletion can be canceled.
+/// Days from the request to delete an account until it is deleted; until then the deletion can be canceled.
 pub const DELETION_DAYS: i64 = 7;
 
 reply! {
@@ -112,7 +112,7 @@ fn zone(name: &str) -> Result<String, Invalid> {
     })
 }
 
-/// An update with its rules applied; at least one member changes something.
+/// A validated update; at least one field changes something.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccountChange {
     /// The account's name, shown only to its team.
@@ -153,7 +153,7 @@ impl DeleteAccount {
         Self { confirm: confirm.into() }
     }
 
-    /// Refuses a request that another account is meant by.
+    /// Rejects a request that names another account.
     pub fn check(&self, account: &TenantId) -> Result<(), Invalid> {
         if self.confirm == account.as_str() {
             return Ok(());

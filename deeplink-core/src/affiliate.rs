@@ -127,7 +127,7 @@ pub struct UpdateAffiliate {
     pub status: Patch<AffiliateStatus>,
 }
 
-/// An update with its rules applied; at least one member is there.
+/// A validated update; at least one field is set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AffiliateChange {
     /// The new name.
@@ -231,7 +231,7 @@ pub struct CreatedCredential {
 }
 
 impl CreatedCredential {
-    /// A reply with all its fields.
+    /// A response with all its fields.
     pub fn new(id: SecretKeyId, affiliate_id: AffiliateId, api_key: SecretKey, created_at: Timestamp) -> Self {
         let key_prefix = api_key.shown_prefix();
         Self { id, affiliate_id, api_key, key_prefix, created_at }

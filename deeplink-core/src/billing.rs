@@ -86,7 +86,7 @@ macro_rules! session {
         }
 
         impl $name {
-            /// A reply with this URL.
+            /// A response with this URL.
             pub fn new($field: String) -> Self {
                 Self { $field }
             }
@@ -128,7 +128,7 @@ pub struct CancelScheduled {
 }
 
 impl CancelScheduled {
-    /// A reply with this end.
+    /// A response with this end.
     pub fn new(current_period_end: Option<i64>) -> Self {
         Self { status: "cancel_scheduled".into(), current_period_end }
     }

@@ -19,7 +19,7 @@ impl Rgb {
         Self::parse_digits(text.strip_prefix('#')?)
     }
 
-    /// Like [`Rgb::parse`], where the `#` may be missing, as in a query, where it would have to be escaped.
+    /// Like [`Rgb::parse`], but the `#` is optional, as in a query, where it would have to be escaped.
     pub fn parse_lenient(text: &str) -> Option<Self> {
         Self::parse_digits(text.strip_prefix('#').unwrap_or(text))
     }

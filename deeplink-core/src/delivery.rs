@@ -119,7 +119,7 @@ pub struct DeliveryDetail {
 }
 
 impl DeliveryDetail {
-    /// A new delivery, due at once; neither a test nor a replay.
+    /// A new delivery, due immediately; neither a test nor a replay.
     pub fn new(
         id: DeliveryId,
         webhook_id: WebhookId,

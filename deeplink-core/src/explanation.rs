@@ -10,7 +10,7 @@ use crate::text::find_control;
 use crate::visitor::{Class, ClickKind, Platform};
 use crate::words::{setters, words};
 
-/// Most characters of a header value in a query.
+/// Maximum characters of a header value in a query.
 pub const MAX_HEADER: usize = 2_048;
 
 /// The visit to explain: its headers and host. Fields that are not set have defaults.

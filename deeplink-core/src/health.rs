@@ -11,7 +11,7 @@ pub struct Health {
 }
 
 impl Health {
-    /// A reply with this status.
+    /// A response with this status.
     pub fn new(status: impl Into<String>) -> Self {
         Self { status: status.into() }
     }

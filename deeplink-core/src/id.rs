@@ -116,9 +116,9 @@ ids! {
     EventId = "evt";
     /// An address that events are posted to.
     WebhookId = "wh";
-    /// An event on its way to a webhook.
+    /// A delivery of an event to a webhook.
     DeliveryId = "dlv";
-    /// A mail that waits to be sent.
+    /// A queued email.
     MailId = "eml";
     /// A certificate of a host.
     CertificateId = "crt";

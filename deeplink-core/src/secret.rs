@@ -151,7 +151,7 @@ fn is_lower_hex(text: &str) -> bool {
     text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// A token of a session, a magic link, an invitation or a proof: 64 lowercase hex digits (32 bytes), stored as its
+/// A token of a session, a sign-in link, an invitation or a proof: 64 lowercase hex digits (32 bytes), stored as its
 /// SHA-256.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 pub struct Token(String);

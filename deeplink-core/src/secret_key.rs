@@ -58,7 +58,7 @@ pub struct CodeSent {
 }
 
 impl CodeSent {
-    /// The only possible reply.
+    /// The only possible response.
     pub fn new() -> Self {
         Self { status: "code_sent".into() }
     }
@@ -140,7 +140,7 @@ pub struct CreatedSecretKey {
 }
 
 impl CreatedSecretKey {
-    /// A reply with all its fields.
+    /// A response with all its fields.
     pub fn new(id: SecretKeyId, key: SecretKey, created_at: Timestamp) -> Self {
         let key_prefix = key.shown_prefix();
         Self { id, key, key_prefix, created_at }

@@ -15,7 +15,7 @@ use crate::words::{reply, setters};
 pub const COOKIE: &str = "session_token";
 /// How long a session lasts from its sign-in, in seconds: 30 days, regardless of activity.
 pub const SESSION_SECS: i64 = 30 * 86_400;
-/// How long a magic link works, in seconds.
+/// How long a sign-in link works, in seconds.
 pub const MAGIC_LINK_SECS: i64 = 15 * 60;
 
 /// The request body to sign in by email.
@@ -58,7 +58,7 @@ pub struct SigninSent {
 }
 
 impl SigninSent {
-    /// The only possible reply.
+    /// The only possible response.
     pub fn new() -> Self {
         Self { status: "sent".into() }
     }

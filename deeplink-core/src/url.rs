@@ -78,17 +78,17 @@ pub const fn is_called(port: u16) -> bool {
     matches!(port, 80 | 443 | 1_024..)
 }
 
-/// An address in Apple's App Store.
+/// An App Store URL.
 pub fn app_store(text: &str) -> Result<String, Refused> {
     store(text, &["apps.apple.com", "itunes.apple.com"], Refused::NotAppStore)
 }
 
-/// An address in Google's Play store.
+/// A Google Play URL.
 pub fn play_store(text: &str) -> Result<String, Refused> {
     store(text, &["play.google.com"], Refused::NotPlayStore)
 }
 
-/// Any absolute URI that opens an app: every scheme but those that run code or reach into the system.
+/// Any absolute URI that opens an app: every scheme except those that run code or access the system.
 pub fn deep_link(text: &str) -> Result<String, Refused> {
     let url = parse(text)?;
     let scheme = url.scheme();
@@ -156,8 +156,8 @@ pub fn is_localhost(name: &str) -> bool {
 }
 
 /// A host in the form in which it is part of a URL (WHATWG URL, section "Host parsing"): lowercase, internationalized
-/// names as A-labels, and without the final dot, which no URL of a link has. `None` if the text is no host, or longer
-/// than 253 bytes.
+/// names as A-labels, and without the final dot, which no URL of a link has. `None` if the text is not a host, or
+/// longer than 253 bytes.
 pub fn host(text: &str) -> Option<String> {
     let text = text.strip_suffix('.').unwrap_or(text);
     let host = Host::parse(text).ok()?.to_string();

@@ -106,7 +106,7 @@ pub struct SignedUp {
 }
 
 impl SignedUp {
-    /// A reply with all its fields.
+    /// A response with all its fields.
     pub fn new(
         tenant_id: TenantId,
         user_id: UserId,
@@ -183,7 +183,7 @@ pub struct InvitedUser {
 }
 
 impl InvitedUser {
-    /// A reply with all its fields.
+    /// A response with all its fields.
     pub fn new(id: UserId, email: &Email) -> Self {
         Self { id, email: email.to_string(), status: "invited".into() }
     }

@@ -165,7 +165,7 @@ pub struct UpdateWebhook {
     pub active: Patch<bool>,
 }
 
-/// An update with its rules applied; at least one member is there.
+/// A validated update; at least one field is set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WebhookChange {

@@ -96,7 +96,7 @@ macro_rules! reply {
         }
 
         impl $name {
-            /// A reply with these fields.
+            /// A response with these fields.
             pub fn new($($field: $type),+) -> Self {
                 Self { $($field),+ }
             }

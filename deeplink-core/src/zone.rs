@@ -52,7 +52,7 @@ const OUTDATED: &str = "\
 static ZONES: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundled);
 
 impl Zone {
-    /// The present names of places, such as `Europe/Berlin`, to choose one of, in the order of the alphabet.
+    /// The current names of zones, such as `Europe/Berlin`, in alphabetical order.
     pub fn places() -> &'static [String] {
         static PLACES: LazyLock<Vec<String>> = LazyLock::new(|| {
             let names = ZONES.available().map(|name| name.as_str().to_owned());
@@ -81,13 +81,13 @@ impl Zone {
         self.0.iana_name().unwrap_or("UTC")
     }
 
-    /// When a date such as `2026-11-20` begins; `None` for what is no date.
+    /// When a date such as `2026-11-20` begins; `None` if the text is not a date.
     pub fn midnight(&self, date: &str) -> Option<Timestamp> {
         (date.len() == 10).then(|| date.parse().ok().map(|date| self.start(date))).flatten()
     }
 
     /// The moment at which clocks show a time such as `2026-11-20T09:30`, the first of two where they were set back;
-    /// `None` for what is no date and time.
+    /// `None` if the text is not a date and time.
     pub fn moment(&self, local: &str) -> Option<Timestamp> {
         let local: jiff::civil::DateTime = local.parse().ok()?;
         local.to_zoned(self.0.clone()).ok().map(|at| Timestamp::from_millis(at.timestamp().as_millisecond()))

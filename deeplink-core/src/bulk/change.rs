@@ -42,12 +42,12 @@ impl BulkUpdate {
         Self { set: Some(update), ..self }
     }
 
-    /// Gives every link these tags in addition to those it has.
+    /// Adds these tags to every link.
     pub fn add_tags<T: Into<String>>(self, tags: impl IntoIterator<Item = T>) -> Self {
         Self { add_tags: Some(tags.into_iter().map(Into::into).collect()), ..self }
     }
 
-    /// Takes these tags from every link.
+    /// Removes these tags from every link.
     pub fn remove_tags<T: Into<String>>(self, tags: impl IntoIterator<Item = T>) -> Self {
         Self { remove_tags: Some(tags.into_iter().map(Into::into).collect()), ..self }
     }

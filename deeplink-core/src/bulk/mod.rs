@@ -72,13 +72,14 @@ impl BulkCreate {
         Self { links: Some(links), ..Self::default() }
     }
 
-    /// Applies every rule that needs no account: mode, template, size, then every row. One bad row refuses the batch.
+    /// Applies every rule that needs no account: mode, template, size, then every row. A single invalid row rejects the
+    /// batch.
     pub fn check(self) -> Result<Batch, BatchRefused> {
         let checked = self.check_rows().map_err(BatchRefused::Whole)?;
         if checked.errors.is_empty() { Ok(checked.batch) } else { Err(BatchRefused::Rows(checked.errors)) }
     }
 
-    /// As [`BulkCreate::check`], but separates good and bad rows, so that the good ones can be checked further.
+    /// As [`BulkCreate::check`], but separates valid and invalid rows, so that the valid ones can be checked further.
     pub fn check_rows(self) -> Result<CheckedRows, Invalid> {
         let refuse = |code, message: &str| Err(Invalid::whole(code, message));
         let modes = usize::from(self.custom_ids.is_some()) + usize::from(self.count.is_some());
@@ -123,7 +124,7 @@ impl BulkCreate {
     }
 }
 
-/// The rows of a batch, good and bad ones separately.
+/// The valid and the invalid rows of a batch, separately.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CheckedRows {
     /// The rows that broke no rule.

@@ -229,7 +229,7 @@ pub struct DomainDetail {
     pub allowed_hosts: Vec<String>,
 }
 
-/// How DNS brings visits to the service.
+/// How DNS routes visits to the service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DnsRoute<'a> {
     /// By a record of this kind with this value: a CNAME record holds a name, never an address.

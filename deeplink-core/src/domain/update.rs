@@ -114,7 +114,7 @@ fn check_hosts(hosts: &[String]) -> Result<Vec<String>, Invalid> {
     Ok(names.into_iter().map(|name| name.as_str().to_owned()).collect())
 }
 
-/// An update with its rules applied; at least one member changes something.
+/// A validated update; at least one field changes something.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DomainChange {
     /// Where people who open `/` are sent.

@@ -214,13 +214,13 @@ pub struct NewLink {
     pub social_preview: Option<SocialPreview>,
     /// The affiliate that the link is attributed to.
     pub affiliate_id: Option<AffiliateId>,
-    /// What its owner calls it.
+    /// The name that its owner gave it.
     pub name: Option<String>,
-    /// Whether its owner has it switched off.
+    /// Whether its owner has disabled it.
     pub is_disabled: bool,
-    /// The end that its owner set. [`check_end`](super::check_end) compares it with the clock.
+    /// The expiry that its owner set. [`check_end`](super::check_end) compares it with the clock.
     pub expires_at: Option<Timestamp>,
-    /// Where people are sent after it expired.
+    /// URL that visitors are redirected to after it has expired.
     pub expired_url: Option<String>,
     /// The owner's tags for the link: distinct and sorted.
     pub tags: Vec<Tag>,

@@ -87,7 +87,7 @@ pub struct SocialPreview {
 const IMAGE_URL: UrlField = UrlField::new("social_preview.image_url", url::web);
 
 impl SocialPreview {
-    /// Applies the rules; blank texts count as absent, and at least one member must be there.
+    /// Applies the rules; blank texts count as absent, and at least one member must be set.
     pub fn check(&self) -> Result<Self, Invalid> {
         let code = || ErrorCode::InvalidSocialPreview;
         let title = TextField::line("social_preview.title", MAX_PREVIEW_TITLE, code());

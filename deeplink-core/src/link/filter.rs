@@ -101,9 +101,9 @@ impl LinkFilter {
         self.sort == Some(LinkSort::Oldest)
     }
 
-    /// Checks the filter: 400 `bad_request` for an affiliate that is not an ID, an unknown status or order, a domain that
-    /// is not a host, a text that is too long, and invalid tags. Returns it in the form in which links are compared with it:
-    /// not for another check, because the case-folded form of a tag may be longer than tags may be.
+    /// Checks the filter: 400 `bad_request` for an affiliate that is not an ID, an unknown status or order, a domain
+    /// that is not a host, text that is too long, and invalid tags. Returns it in the form in which links are compared
+    /// with it: not for another check, because the case-folded form of a tag may be longer than tags may be.
     pub fn check(&self) -> Result<Self, Invalid> {
         let wrong = |field: &'static str, message: &str| Err(Invalid::field(ErrorCode::BadRequest, field, message));
         let is_longer = |text: &Option<String>, most| text.as_ref().is_some_and(|text| text.chars().count() > most);

@@ -8,7 +8,7 @@ use crate::url;
 
 /// Maximum characters of a link's name.
 pub const MAX_NAME: usize = 120;
-/// The latest end that an owner may set, in days from now: 100 years.
+/// The latest expiry that an owner can set, in days from now: 100 years.
 pub const MAX_EXPIRY_DAYS: i64 = 36_525;
 
 /// The largest count of imported clicks: beyond it, JSON numbers lose digits in many programs.
@@ -39,7 +39,7 @@ pub(super) fn end(text: &str) -> Result<Timestamp, Invalid> {
     text.parse().map_err(|why| wrong(format!("expires_at is {why}")))
 }
 
-/// Refuses an end that is not later than now or more than 100 years ahead.
+/// Rejects an expiry that is not in the future, or that is more than 100 years ahead.
 pub fn check_end(end: Option<Timestamp>, now: Timestamp) -> Result<(), Invalid> {
     match end {
         Some(end) if end <= now => Err(wrong("expires_at must be in the future")),

@@ -169,13 +169,13 @@ pub struct LinkPatch {
     pub agent_context: Patch<AgentContext>,
     /// How the link looks when shared.
     pub social_preview: Patch<SocialPreview>,
-    /// What its owner calls it.
+    /// The name that its owner gives it.
     pub name: Patch<String>,
-    /// The owner's switch.
+    /// Whether the owner enables or disables it.
     pub enabled: Option<bool>,
-    /// The end that its owner sets. [`check_end`](super::check_end) compares it with the clock.
+    /// The expiry that its owner sets. [`check_end`](super::check_end) compares it with the clock.
     pub expires_at: Patch<Timestamp>,
-    /// Where people are sent after it expired.
+    /// URL that visitors are redirected to after it has expired.
     pub expired_url: Patch<String>,
     /// All tags that it will have.
     pub tags: Option<Vec<Tag>>,

@@ -31,8 +31,8 @@ impl QrOptions {
         Ok((look != Self::default()).then_some(look))
     }
 
-    /// Reads a stored look. One that a newer version stored and this one does not know keeps its text. `None` if it has no
-    /// options.
+    /// Reads a stored design. One that a newer version stored and this one does not know keeps its text. `None` if it
+    /// has no options.
     pub fn of_stored(text: &str) -> Result<Option<Self>, serde_json::Error> {
         let mut look: Self = serde_json::from_str(text)?;
         if let Some(refused) = &mut look.refused {
@@ -54,7 +54,7 @@ impl QrOptions {
         self.refused.is_some()
     }
 
-    /// Refuses a look whose logo has a host that the service may not reach. `allows` says which addresses outside the
+    /// Rejects a design whose logo has a host that the service may not reach. `allows` says which addresses outside the
     /// public internet it may.
     pub fn check_reach(&self, allows: impl Fn(IpAddr) -> bool) -> Result<(), Invalid> {
         let Some(logo) = &self.logo else { return Ok(()) };

@@ -15,8 +15,8 @@ impl QrOptions {
         Self::read(&Query(query), allows)
     }
 
-    /// Whether a query string names any option of the style, valid or not. A size is none: it applies to the look that a
-    /// link keeps.
+    /// Whether a query string names any option of the style, valid or not. A size is none: it applies to the design
+    /// that is saved with a link.
     pub fn are_in_query(query: &str) -> bool {
         ::url::form_urlencoded::parse(query.as_bytes()).any(|(name, _)| name != "size" && NAMES.contains(&&*name))
     }

@@ -62,7 +62,7 @@ impl LinkView<'_> {
         self.to.ios_deep_link.is_some() || self.to.ios_store_url.is_some()
     }
 
-    /// Whether it opens the Android app or leads to the Play Store.
+    /// Whether it opens the Android app or leads to Google Play.
     pub const fn has_android(&self) -> bool {
         self.to.android_deep_link.is_some() || self.to.android_store_url.is_some()
     }

@@ -21,7 +21,7 @@ pub enum Target {
     Intent,
     /// The App Store.
     AppStore,
-    /// The Play Store.
+    /// Google Play.
     PlayStore,
     /// The web address.
     Web,
@@ -223,7 +223,7 @@ impl<'a> LandingPlan<'a> {
         self.address(Target::AppStore).filter(|_| self.offers_stores())
     }
 
-    /// The Play Store, for those on another platform.
+    /// Google Play, for those on another platform.
     pub fn android_store(&self) -> Option<&str> {
         self.address(Target::PlayStore).filter(|_| self.offers_stores())
     }

@@ -20,7 +20,7 @@ macro_rules! coded {
                 match self { Self::Unknown => "unknown", $(Self::$variant => $word,)+ }
             }
 
-            /// Its name for people.
+            /// Its display name.
             pub const fn title(self) -> &'static str {
                 match self { Self::Unknown => "Unknown", $(Self::$variant => $title,)+ }
             }
