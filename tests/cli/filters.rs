@@ -47,7 +47,7 @@ fn a_failure_does_not_cut_short_a_command_that_changes_something() {
         assert_eq!(double.requests().len(), 3, "{filter}: {ran}");
     }
     let double = service();
-    let ran = Dl::at(&double.url).run("links delete a b c --yes --jq .id.x");
+    let ran = Dl::at(&double.url).run("links delete one two six --yes --jq .id.x");
     assert!(ran.fails(1).starts_with("error: --jq: "), "{ran}");
     assert_eq!(ran.stdout.matches("\"deleted\":true").count(), 3, "{ran}");
 }
@@ -87,7 +87,8 @@ fn held_requests_are_printed_unfiltered() {
 fn a_signal_ends_a_program_that_never_ends() {
     for (signal, code) in [("-INT", 130), ("-TERM", 143)] {
         let double = with_links(1);
-        let mut command = Dl::at(&double.url).command("links list --jq 'last(repeat(1))'");
+        let dl = Dl::at(&double.url);
+        let mut command = dl.command("links list --jq 'last(repeat(1))'");
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("dl starts");
         // It runs once it has used a good part of a second.
         let stat = format!("/proc/{}/stat", child.id());
@@ -104,10 +105,10 @@ fn a_signal_ends_a_program_that_never_ends() {
 /// Numbers that a template cannot hold do not stop it.
 #[test]
 fn numbers_of_any_size_are_rendered() {
-    let body = r#"{"link_id":"a","url":"https://go.example.com/a","metadata":{"n":1e400,"i":123456789012345678901234567890},"status":"active"}"#;
+    let body = r#"{"link_id":"one","url":"https://go.example.com/one","metadata":{"n":1e400,"i":123456789012345678901234567890},"status":"active","enabled":true,"created_at":"2026-11-20T09:30:00.000Z","updated_at":"2026-11-20T09:30:00.000Z"}"#;
     let double = Double::new(move |_| Answer::new(200, body));
-    let ran = Dl::at(&double.url).run("links get a --render '{{ url }} {{ metadata.n }} {{ metadata.i }}'");
-    assert_eq!(ran.ok(), "https://go.example.com/a 1e400 123456789012345678901234567890\n");
+    let ran = Dl::at(&double.url).run("links get one --render '{{ url }} {{ metadata.n }} {{ metadata.i }}'");
+    assert_eq!(ran.ok(), "https://go.example.com/one 1e400 123456789012345678901234567890\n");
 }
 
 /// Where there is no JSON, the flags are refused rather than ignored.
@@ -137,11 +138,12 @@ fn commands_without_json_refuse_filters() {
 fn errors_are_json_if_the_flags_say_so() {
     let refused = Double::new(|_| Answer::error(404, "not_found", "not found"));
     let dl = Dl::at(&refused.url).env("DL_OUTPUT", "json");
-    for line in ["links get a --json url --jq .url", "links get a -o json --jq .url", "links get a -o jsonl --jq .url"]
+    for line in
+        ["links get one --json url --jq .url", "links get one -o json --jq .url", "links get one -o jsonl --jq .url"]
     {
         assert_eq!(dl.run(line).error()["code"], "not_found", "{line}");
     }
-    for line in ["links get a --jq .url", "links get a --render x"] {
+    for line in ["links get one --jq .url", "links get one --render x"] {
         assert!(dl.run(line).fails(5).starts_with("error[not_found]: "), "{line}");
     }
     // The same before the command line is understood.
@@ -155,10 +157,10 @@ fn errors_are_json_if_the_flags_say_so() {
 #[test]
 fn failures_of_several_are_reported_under_a_filter() {
     let refused = Double::new(|_| Answer::error(404, "not_found", "not found"));
-    let ran = Dl::at(&refused.url).run("links get a b --jq .url");
-    assert!(ran.fails(5).contains("a: ") && ran.stderr.contains("b: "), "{ran}");
+    let ran = Dl::at(&refused.url).run("links get one two --jq .url");
+    assert!(ran.fails(5).contains("one: ") && ran.stderr.contains("two: "), "{ran}");
     let dl = Dl::at(&service().url);
-    dl.file("links.csv", "custom_id,web_url\na,nonsense\n");
+    dl.file("links.csv", "custom_id,web_url\none,nonsense\n");
     let ran = dl.run("links import links.csv --jq .created");
     assert!(ran.stderr.contains("links.csv:2") && ran.code == Some(3), "{ran}");
 }

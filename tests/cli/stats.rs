@@ -353,7 +353,7 @@ fn a_link_has_its_sums() {
     imported_clicks	
     conversions	[{"conversion_type":"purchase","count":2,"currency":"EUR","sum_cents":8400},{"conversion_type":"signup","count":1,"currency":null,"sum_cents":null}]
     "#);
-    assert!(dl.run("links stats gone-1").fails(5).contains("dl links list shows"));
+    assert!(dl.run("links stats gone-1").fails(5).contains("dl links list --search gone-1 looks for it"));
 }
 
 #[test]

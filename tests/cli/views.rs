@@ -5,7 +5,7 @@ use deeplink_testing::double::{Answer, Double, with_links};
 
 /// A service with one link, which has values that are easily changed on their way.
 fn one() -> Double {
-    let body = r#"{"link_id":"spring-42","url":"https://go.example.com/spring-42","web_url":null,"metadata":{"on":"yes","n":1e400,"at":"2026-11-20"},"tags":["a b","Größe"],"aliases":[],"status":"active"}"#;
+    let body = r#"{"link_id":"spring-42","url":"https://go.example.com/spring-42","web_url":null,"metadata":{"on":"yes","n":1e400,"at":"2026-11-20"},"tags":["a b","Größe"],"aliases":[],"status":"active","enabled":true,"created_at":"2026-11-20T09:30:00.000Z","updated_at":"2026-11-20T09:30:00.000Z"}"#;
     Double::new(move |_| Answer::new(200, body))
 }
 
@@ -25,6 +25,9 @@ fn yaml_has_the_values_of_the_json() {
       - "Größe"
     aliases: []
     status: active
+    enabled: true
+    created_at: "2026-11-20T09:30:00.000Z"
+    updated_at: "2026-11-20T09:30:00.000Z"
     "#);
     assert_eq!(dl.run("links get spring-42 -o yaml --fields tags").ok(), "tags:\n  - a b\n  - \"Größe\"\n");
 }
@@ -63,6 +66,10 @@ fn jq_gets_each_record_and_prints_strings_raw() {
     let picked = dl.run("links list --jq 'select(.link_id == \"link-0007\") | {link_id, tags}'");
     assert_eq!(picked.ok(), "{\"link_id\":\"link-0007\",\"tags\":[]}\n");
     assert_eq!(dl.run("links list --all --jq empty").ok(), "");
+    let rows = dl.run(r#"links list --limit 1 --jq '[.link_id, "a\t\"\\", null, 7, true] | @tsv, @csv'"#);
+    assert_eq!(rows.ok(), "link-0000\ta\\t\"\\\\\t\t7\ttrue\n\"link-0000\",\"a\t\"\"\\\",,7,true\n");
+    let nested = dl.run("links list --jq '[{}] | @csv'");
+    assert!(nested.fails(1).contains("{} is not a value of a row"), "{nested}");
     let one = Dl::at(&one().url);
     assert_eq!(one.run("links get spring-42 --jq '.metadata.n, .tags[]'").ok(), "1e400\na b\nGröße\n");
 }

@@ -26,6 +26,17 @@ pub(super) enum Output {
     Message(String),
 }
 
+/// The formats `@csv` and `@tsv` of jq's manual, which jaq does not have.
+const DEFINITIONS: &str = r#"
+def cell_of(text):
+  if type == "string" then text
+  elif type == "array" or type == "object" then error("\(tojson) is not a value of a row")
+  elif . == null then "" else tojson end;
+def @csv: map(cell_of("\"" + (split("\"") | join("\"\"")) + "\"")) | join(",");
+def @tsv: map(cell_of(split("\\") | join("\\\\") | split("\t") | join("\\t") | split("\n") | join("\\n")
+  | split("\r") | join("\\r"))) | join("\t");
+"#;
+
 thread_local! {
     /// What `debug`, `stderr` and `halt_error` have to say: the functions of a program have no other state.
     static MESSAGES: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
@@ -41,7 +52,8 @@ pub(crate) struct Program(Filter<Data>);
 impl Program {
     /// Reads a program. The failure says where it is wrong.
     pub(super) fn read(code: &str) -> Outcome<Self> {
-        let definitions = jaq_core::defs().chain(jaq_std::defs()).chain(jaq_json::defs());
+        let own = jaq_core::load::parse(DEFINITIONS, |parser| parser.defs()).unwrap_or_default();
+        let definitions = jaq_core::defs().chain(jaq_std::defs()).chain(jaq_json::defs()).chain(own);
         let functions = jaq_core::funs::<Data>().chain(jaq_std::funs()).chain(jaq_json::funs());
         // The environment may hold a key, which dl does not print: `env` is null.
         let functions = functions.filter(|(name, ..)| !["env", "debug_empty", "stderr_empty"].contains(name));

@@ -74,7 +74,8 @@ impl Template {
     /// The failure on a document.
     fn failed(&self, json: &str, error: &Error) -> Failure {
         let members = Record::read(json).unwrap_or_default().into_members();
-        let id = members.first().and_then(|(name, value)| Some(format!(" ({name} {})", cell(value)?)));
+        let named = members.iter().find(|(name, _)| ["link_id", "id"].contains(&&**name)).or(members.first());
+        let id = named.and_then(|(name, value)| Some(format!(" ({name} {})", cell(value)?)));
         let message = format!("--render: {}{}", described(error), id.unwrap_or_default());
         let failure = Failure::new(Exit::Failure, escape::one_line(&message));
         if error.kind() != ErrorKind::UndefinedError {
