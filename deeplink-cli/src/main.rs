@@ -237,13 +237,18 @@ fn usage(error: &clap::Error, early: &Early, env: &Env) -> Exit {
     }
     if early.json(env) {
         let plain = text.to_string();
-        let first = plain.lines().next().unwrap_or_default();
+        let mut lines = plain.lines().map(str::trim).take_while(|line| !line.is_empty());
+        let mut message = lines.next().unwrap_or_default().trim_start_matches("error: ").to_owned();
+        // Which arguments are missing is on the next lines.
+        if message.ends_with(':') {
+            message.extend(lines.flat_map(|line| [" ", line]));
+        }
         let tip = match error.get(ContextKind::Suggested) {
             Some(ContextValue::StyledStrs(tips)) => tips.first().map(ToString::to_string),
             _ => None,
         };
         let hint = tip.unwrap_or_else(|| "dl --help lists the commands".to_owned());
-        let failure = Failure::usage(first.trim_start_matches("error: ")).hint(hint);
+        let failure = Failure::usage(message).hint(hint);
         early.console(env).failure(&failure);
         return Exit::Usage;
     }
