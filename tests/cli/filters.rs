@@ -176,7 +176,7 @@ fn json_says_which_word_it_took() {
     assert!(error["hint"].as_str().expect("a hint").ends_with("; for all fields, use -o json spring-42"), "{error}");
     // In JSON, as it is asked for.
     let error = dl.run("links get --json spring-42").error();
-    assert_eq!(error["message"], "the following required arguments were not provided: <ID>...");
+    assert_eq!(error["message"], "the following required arguments were not provided: <ID|->...");
     assert!(error["hint"].as_str().expect("a hint").contains("'spring-42' was read as a field"), "{error}");
     let ran = dl.run("stats spring-42 --fields nothing");
     assert!(ran.fails(2).contains("--fields: unknown field") && !ran.stderr.contains("-o json"), "{ran}");
