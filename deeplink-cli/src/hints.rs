@@ -82,7 +82,7 @@ pub(crate) fn of(error: &Error, asked: &Asked) -> Option<String> {
         Some(ErrorCode::LastKey) => "create another key first: dl keys request, dl keys confirm".to_owned(),
         Some(ErrorCode::RequestPending) => format!("with dl keys confirm, enter the code that {}", earlier_code(error)),
         Some(ErrorCode::InvalidCode) => {
-            "the newest email has the valid code; codes are valid for 10 minutes".to_owned()
+            "use the code in the newest email; codes are valid for 10 minutes".to_owned()
         }
         Some(ErrorCode::TooManyAttempts) => {
             "this code no longer works; request another one later with dl keys request".to_owned()

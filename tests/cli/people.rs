@@ -209,7 +209,7 @@ fn refusals_have_their_codes_and_say_what_to_do() {
             400,
             "invalid_code",
             3,
-            "the newest email has the valid code",
+            "use the code in the newest email",
         ),
         ("keys confirm --email you@example.com --code-stdin", 429, "too_many_attempts", 8, "this code no longer works"),
         ("keys delete skid_0123456789abcdef01234567 --yes", 409, "key_in_use", 6, "replace it with dl keys rotate"),

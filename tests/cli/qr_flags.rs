@@ -68,7 +68,7 @@ fn what_breaks_a_rule_is_named_by_its_flag_and_not_sent() {
         ("--shape round", "[possible values: square, circle]"),
         ("--size 300 --size 300", "cannot be used multiple times"),
         ("--include-margin", "unexpected argument"),
-        ("--format svg --out a.png", "--format svg contradicts --out a.png"),
+        ("--format svg --out a.png", "--format svg conflicts with --out a.png"),
         ("--format png --out a.SVG", "omit --format, or use a file name ending in .png"),
         (
             "--out a.jpg",

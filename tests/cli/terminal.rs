@@ -71,7 +71,7 @@ fn a_table_has_headings_relative_times_and_whole_ids() {
     assert_eq!(code, Some(0));
     let text = plain(&text);
     let lines: Vec<&str> = text.lines().collect();
-    assert!(lines[0].starts_with("ID ") && lines[0].contains("LEADS TO") && lines[0].ends_with("CREATED"), "{text}");
+    assert!(lines[0].starts_with("ID ") && lines[0].contains("DESTINATION") && lines[0].ends_with("CREATED"), "{text}");
     assert!(
         lines[1].starts_with("spring-42 ")
             && lines[1].contains("https://go.example.com/spring-42 ")

@@ -69,7 +69,7 @@ fn jq_gets_each_record_and_prints_strings_raw() {
     let rows = dl.run(r#"links list --limit 1 --jq '[.link_id, "a\t\"\\", null, 7, true] | @tsv, @csv'"#);
     assert_eq!(rows.ok(), "link-0000\ta\\t\"\\\\\t\t7\ttrue\n\"link-0000\",\"a\t\"\"\\\",,7,true\n");
     let nested = dl.run("links list --jq '[{}] | @csv'");
-    assert!(nested.fails(1).contains("{} is not a value of a row"), "{nested}");
+    assert!(nested.fails(1).contains("{} is not valid in a CSV or TSV row"), "{nested}");
     let one = Dl::at(&one().url);
     assert_eq!(one.run("links get spring-42 --jq '.metadata.n, .tags[]'").ok(), "1e400\na b\nGröße\n");
 }

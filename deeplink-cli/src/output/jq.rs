@@ -30,7 +30,7 @@ pub(super) enum Output {
 const DEFINITIONS: &str = r#"
 def cell_of(text):
   if type == "string" then text
-  elif type == "array" or type == "object" then error("\(tojson) is not a value of a row")
+  elif type == "array" or type == "object" then error("\(tojson) is not valid in a CSV or TSV row")
   elif . == null then "" else tojson end;
 def @csv: map(cell_of("\"" + (split("\"") | join("\"\"")) + "\"")) | join(",");
 def @tsv: map(cell_of(split("\\") | join("\\\\") | split("\t") | join("\\t") | split("\n") | join("\\n")

@@ -60,7 +60,7 @@ pub(crate) enum Format {
     Yaml,
     /// RFC 4180 with a header line
     Csv,
-    /// One id per line
+    /// One ID per line
     Id,
 }
 

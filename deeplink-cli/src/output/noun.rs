@@ -161,7 +161,7 @@ nouns! {
             "created_at": Moment, "updated_at": Moment, "name", "enabled",
             "owner_expires_at": Moment, "expired_url": Destination, "tags": Words,
             "aliases": Words, "qr", "imported_clicks": Count;
-        columns: "ID" = "link_id", "URL" = "url", "LEADS TO" = (Destinations DESTINATIONS), "STATUS" = "status",
+        columns: "ID" = "link_id", "URL" = "url", "DESTINATION" = (Destinations DESTINATIONS), "STATUS" = "status",
             "CREATED" = "created_at", "NAME" = (Extra "name"), "TAGS" = (Extra "tags"),
             "ALIASES" = (Extra "aliases");
     }
@@ -285,7 +285,7 @@ nouns! {
             "social.image_url" = "social_preview.image_url", "_service_meta": Object,
             "status" = "_service_meta.status": Status, "source" = "_service_meta.source",
             "tenant_domain" = "_service_meta.tenant_domain", "tenant_verified" = "_service_meta.tenant_verified";
-        columns: "ID" = "link_id", "LEADS TO" = (Destinations DESTINATIONS), "STATUS" = "status";
+        columns: "ID" = "link_id", "DESTINATION" = (Destinations DESTINATIONS), "STATUS" = "status";
     }
 
     /// The service's state.

@@ -19,7 +19,7 @@ pub(super) struct Made {
     /// Set a field to another value, such as data.user_id=user-7
     #[arg(long, value_name = "PATH=VALUE")]
     set: Vec<String>,
-    /// Seed: the same number gives the same bytes
+    /// Seed: the same number always produces the same body
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
 }
@@ -87,7 +87,7 @@ fn set(json: &mut Value, path: &str, text: &str) -> Outcome {
 /// Print the body of a sample event
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "The same kind and seed give the same bytes within a release.",
+    "The same kind and seed produce the same bytes within a release.",
     &[
     "dl webhooks sample conversion --set data.user_id=user-7",
     "dl webhooks sample attribute --legacy --seed 3",

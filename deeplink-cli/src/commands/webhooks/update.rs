@@ -41,7 +41,7 @@ pub(crate) struct Update {
     /// Send only conversions attributed to this affiliate
     #[arg(long, value_name = "ID")]
     affiliate: Option<String>,
-    /// Send all conversions, whatever the affiliate
+    /// Send all conversions, regardless of affiliate
     #[arg(long, conflicts_with = "affiliate")]
     no_filter: bool,
     /// How long to retry failed deliveries, from 0s to 3d

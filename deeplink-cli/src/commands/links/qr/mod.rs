@@ -204,7 +204,7 @@ impl Qr {
         let file = || escape::one_line(&path.to_string_lossy()).into_owned();
         let (what, hint) = match (self.format, named) {
             (Some(format), Some(named)) if format != named => (
-                format!("--format {format} contradicts --out {}", file()),
+                format!("--format {format} conflicts with --out {}", file()),
                 format!("omit --format, or use a file name ending in .{format}"),
             ),
             (Some(format), _) | (None, Some(format)) => return Ok(format),
