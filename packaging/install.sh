@@ -52,7 +52,7 @@ case $dir in
 esac
 releases=${DEEPLINK_RELEASES:-}
 releases=${releases%/}
-# Only https, also where a download is redirected to; http is for tests on this machine.
+# Only https, including after redirects; http is for tests on this machine.
 protocol=https
 case $releases in
 https://*) ;;

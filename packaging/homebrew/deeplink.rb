@@ -1,5 +1,5 @@
-# The formula for a Homebrew tap. packaging/build writes the version, the address and the checksum of the source archive
-# into target/packages/deeplink.rb. It builds from source, so that it serves macOS, too.
+# The formula for a Homebrew tap. packaging/build writes the version, the URL and the checksum of the source archive
+# into target/packages/deeplink.rb. It builds from source, so it also works on macOS.
 class Deeplink < Formula
   desc "Deep links for iOS, Android and the web, with the command-line tool dl"
   homepage "@RELEASES@"
