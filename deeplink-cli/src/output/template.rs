@@ -190,7 +190,10 @@ mod tests {
         assert_eq!(render("{{ url }}", json), "https://go.example.com/a?b=1&c\n");
         assert_eq!(render("{{ name }}|{{ name or 'none' }}", json), "|none\n");
         assert_eq!(render("{% for tag in tags %}{{ tag }}\n{% endfor %}", json), "a\nb\n");
-        assert_eq!(render("{{ metadata.a | upper }} {{ metadata | tojson }}", json), "< {\"z\":1,\"a\":\"\\u003c\"}\n");
+        assert_eq!(
+            render("{{ metadata.a | upper }} {{ metadata | tojson }}", json),
+            "< {\"z\": 1, \"a\": \"\\u003c\"}\n"
+        );
         assert_eq!(render("{% if none_such %}x{% else %}y{% endif %}", json), "y\n");
         assert_eq!(render("{{ items | length }}", "[1,2]"), "2\n");
     }
