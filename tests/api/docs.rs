@@ -148,7 +148,7 @@ async fn every_operation_is_in_the_reference_once() {
         ("account", "<code>account.updated</code>, <code>"),
         ("webhooks", "<small>default <code>31</code>; 0 to 259200</small>"),
         ("webhooks", "<h2 id=\"on_click\">"),
-        ("webhooks", "<th scope=\"row\"><code>webhook-signature</code>"),
+        ("webhooks", "<th scope=\"row\" role=\"rowheader\"><code>webhook-signature</code>"),
         ("webhooks", "&#34;event&#34;: &#34;click&#34;"),
         ("webhooks", "<h2 id=\"ClickEvent\">"),
     ] {
@@ -162,7 +162,7 @@ async fn every_operation_is_in_the_reference_once() {
         assert!(!html.contains('`'), "{path} shows Markdown");
     }
     for code in ErrorCode::ALL {
-        assert!(errors.contains(&format!("<tr id=\"{}\">", code.as_str())), "{code:?}");
+        assert!(errors.contains(&format!("<tr id=\"{}\" role=\"row\">", code.as_str())), "{code:?}");
         assert!(code.meaning().is_some_and(|text| text.ends_with('.')), "{code:?}");
     }
 }

@@ -39,7 +39,7 @@ macro_rules! guides {
 guides! {
     "Get started" {
         "quickstart" "Set up a link with a landing page, a domain and a report from scratch."
-        "install" "Install the service and `dl`: packages, binaries or a container image."
+        "install" "Install the service and dl: packages, binaries or a container image."
         "domains" "Put links on your own domain."
         "apps" "Open your apps from links, step by step."
         "deferred-links" "Preserve the link across an app install."

@@ -97,8 +97,8 @@ fn body(events: Vec<Event<'_>>, sections: &[Section]) -> String {
             Event::Start(Tag::CodeBlock(kind)) => {
                 let mark = if let CodeBlockKind::Fenced(mark) = &kind { &**mark } else { "" };
                 in_rust = mark.starts_with("rust");
-                // Output in columns is not wrapped.
-                markup(if mark == "text" { "<pre class=\"wide\" tabindex=\"0\"><code>" } else { "<pre><code>" })
+                // Commands, and output in columns, are not wrapped: people scroll them with the keyboard, too.
+                markup("<pre class=\"wide\" tabindex=\"0\"><code>")
             }
             Event::End(TagEnd::CodeBlock) => {
                 in_rust = false;
@@ -266,7 +266,7 @@ mod tests {
     #[test]
     fn lines_that_rustdoc_hides_are_hidden() {
         let html = document("# T\n\n```rust,no_run\n# fn main() {\nlet x = 1;\n# }\n```\n").html;
-        assert_eq!(html, "<pre><code>let x = 1;\n</code></pre>\n");
+        assert_eq!(html, "<pre class=\"wide\" tabindex=\"0\"><code>let x = 1;\n</code></pre>\n");
     }
 
     #[test]
@@ -277,8 +277,8 @@ mod tests {
         assert_eq!(labels.collect::<Vec<_>>(), ["Table: A &quot;b&quot;", "Table 2: A &quot;b&quot;", "Table: C"]);
         assert_eq!(html.matches("tabindex").count(), 3);
         assert_eq!(html.matches("</table>\n</div>").count(), 3);
-        let html = document("# T\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n```sh\nls\n```\n").html;
+        let html = document("# T\n\n| a | b |\n|---|---|\n| 1 | 2 |\n").html;
         assert!(html.starts_with("<table>") && !html.contains("tabindex") && !html.contains("<div"), "{html}");
-        assert!(document("# T\n\n```text\na  b\n```\n").html.starts_with("<pre class=\"wide\" tabindex=\"0\">"));
+        assert!(document("# T\n\n```sh\nls\n```\n").html.starts_with("<pre class=\"wide\" tabindex=\"0\">"));
     }
 }

@@ -53,6 +53,9 @@ impl Entry {
         // From the beginning of a word.
         let start = if start == 0 { 0 } else { self.text[start..found].find(' ').map_or(found, |at| start + at + 1) };
         let end = self.text.floor_char_boundary(start + EXCERPT);
+        // To the end of one, if there is any.
+        let end =
+            if end == self.text.len() { end } else { self.text[start..end].rfind(' ').map_or(end, |at| start + at) };
         let (mut pieces, mut at) = (Vec::new(), start);
         while at < end {
             let rest = &folded[at..end];
@@ -73,6 +76,8 @@ pub(super) struct Hit<'a> {
     pub(super) page: &'a str,
     pub(super) path: &'a str,
     pub(super) excerpt: Vec<(bool, &'a str)>,
+    /// Whether text was left out before and after the excerpt.
+    pub(super) is_cut: (bool, bool),
 }
 
 /// The words of a query.
@@ -90,11 +95,11 @@ pub(super) fn find<'a>(entries: &'a [Entry], words: &[String]) -> Vec<Hit<'a>> {
     let words: &[_] = &words.iter().map(|word| word.to_ascii_lowercase()).collect::<Vec<_>>();
     let mut found: Vec<_> = entries.iter().filter_map(|entry| Some((entry.score(words)?, entry))).collect();
     found.sort_by_key(|(score, _)| std::cmp::Reverse(*score));
-    let hit = |(_, entry): (usize, &'a Entry)| Hit {
-        title: &entry.title,
-        page: &entry.page,
-        path: &entry.path,
-        excerpt: entry.excerpt(words),
+    let hit = |(_, entry): (usize, &'a Entry)| {
+        let excerpt = entry.excerpt(words);
+        let shown: String = excerpt.iter().map(|(_, piece)| *piece).collect();
+        let is_cut = (!entry.text.starts_with(&shown), !entry.text.ends_with(&shown));
+        Hit { title: &entry.title, page: &entry.page, path: &entry.path, excerpt, is_cut }
     };
     found.into_iter().take(MAX_HITS).map(hit).collect()
 }

@@ -77,8 +77,8 @@ fn a_grant_needs_an_account_and_a_plan() {
         (&["tenant", "comp", &tenant, "--tier", "free"], 2, "--tier"),
         (&["tenant", "comp", &tenant, "--tier", "gold"], 2, "--tier"),
         (&["tenant", "comp", &tenant, "--tier", "pro", "--end"], 2, "--end"),
-        (&["tenant", "plan", "nobody@example.com"], 1, "no account has a user with"),
-        (&["tenant", "comp", "nobody@example.com", "--end"], 1, "no account has a user with"),
+        (&["tenant", "plan", "nobody@example.com"], 1, "no account has a team member with"),
+        (&["tenant", "comp", "nobody@example.com", "--end"], 1, "no account has a team member with"),
         (&["tenant", "plan", "owner"], 2, "TENANT_ID"),
     ] {
         let ended = home.run(args);
