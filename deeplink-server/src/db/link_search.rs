@@ -21,7 +21,7 @@ use super::{Conn, DbError, on, tags};
 /// Links that the first window looks at.
 const FIRST_WINDOW: u32 = 500;
 /// The fewest and the most that any window looks at.
-const WINDOW: [u32; 2] = [100, 5_000];
+const WINDOW: [u32; 2] = [100, 1_000];
 /// The most if all of them are read: up to 7 MB.
 const WHOLE_WINDOW: u32 = 500;
 /// How long a window may take before the next one is smaller.
@@ -150,8 +150,8 @@ mod tests {
     /// R3: a window that took long is followed by a smaller one.
     #[test]
     fn r3_windows_of_a_search_follow_its_speed() {
-        let after = |millis| next_window(800, Duration::from_millis(millis), 0);
-        assert_eq!([1, 12, 13, 25, 26, 500].map(after), [1_600, 1_600, 800, 800, 400, 400]);
+        let after = |millis| next_window(400, Duration::from_millis(millis), 0);
+        assert_eq!([1, 12, 13, 25, 26, 500].map(after), [800, 800, 400, 400, 200, 200]);
     }
 
     /// R3: a search looks at no more links than it may, however long its windows take.
