@@ -268,8 +268,8 @@ async fn a_suspended_account_is_only_read() {
     assert_eq!(refused(&world.a, "delete_link", json!({"link_id": "spring-42"})).await, "account_suspended");
 }
 
-/// What a tool changes is in the link's history, with the key that changed it. The audit log has no changes to links, whoever
-/// makes them.
+/// Changes made by a tool are recorded in the link's history, with the key that was used. Changes to links are never in the
+/// audit log.
 #[tokio::test]
 async fn changes_are_recorded_like_those_of_the_api() {
     let world = spawn().await;

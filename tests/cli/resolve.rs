@@ -91,7 +91,7 @@ fn resolve_tells_a_page_from_a_notice() {
 
 #[test]
 fn resolve_says_which_link_is_not_there() {
-    let double = Double::new(|_| Answer::error(404, "not_found", "there is nothing here"));
+    let double = Double::new(|_| Answer::error(404, "not_found", "not found"));
     let dl = Dl::at(&double.url);
     insta::with_settings!({filters => vec![("http://[0-9.:]+", "http://HOST"), ("request id: .*", "request id: ID")]}, {
         insta::assert_snapshot!(dl.run("links resolve nope"), @r#"

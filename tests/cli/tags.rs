@@ -26,7 +26,7 @@ fn service() -> Double {
             };
             Answer::json(200, &link)
         }
-        _ => Answer::error(404, "not_found", "there is nothing here"),
+        _ => Answer::error(404, "not_found", "not found"),
     })
 }
 

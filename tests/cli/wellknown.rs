@@ -35,7 +35,7 @@ fn other_forms_have_a_record_for_each_app() {
 
 #[test]
 fn a_host_without_a_file_is_5() {
-    let double = Double::new(|_| Answer::error(404, "not_found", "there is nothing here"));
+    let double = Double::new(|_| Answer::error(404, "not_found", "not found"));
     let dl = Dl::at(&double.url);
     insta::with_settings!({filters => vec![("request id: .*", "request id: ID")]}, {
         insta::assert_snapshot!(dl.run("wellknown apple --host go.example.com"), @"

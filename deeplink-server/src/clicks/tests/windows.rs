@@ -18,7 +18,7 @@ use crate::shares::Share;
 enum Step {
     /// Clicks that are stored at this time of the clock.
     Store(Vec<Made>, i64),
-    /// Takes away what is older than so many hours of the clock.
+    /// Deletes what is more than this many hours old.
     Remove(i64),
     /// Clicks of some links in a window, in milliseconds after the start.
     Count(Vec<i64>, i64, i64),
