@@ -13,7 +13,7 @@ fn service() -> Double {
         "/v1/apps" => Answer::new(200, "[]"),
         "/v1/domains" => Answer::json(200, &json!([domain(true)])),
         "/v1/links" => Answer::new(200, r#"{"links":[],"next_cursor":null}"#),
-        _ => Answer::error(404, "not_found", "there is nothing here"),
+        _ => Answer::error(404, "not_found", "not found"),
     })
 }
 

@@ -106,8 +106,12 @@ fn hosts(ctx: &Context, name: &str, from: Option<Exporter>, notes: &ForeignNotes
         let Some(owner) = host.owner else { continue };
         let (links, label) = (counted(host.links, "short link"), owner.label());
         if from.is_some_and(|from| from.provider() == owner) {
-            let get = if host.links == 1 { "it gets a new one" } else { "they get new ones" };
-            ctx.console.note(&format!("{links} on {} cannot move from {label}; {get}", host.host));
+            let new = if host.links == 1 {
+                "its link gets a new URL, with the same ID unless an option changes it"
+            } else {
+                "their links get new URLs, with the same IDs unless an option changes them"
+            };
+            ctx.console.note(&format!("{links} on {} cannot be moved from {label}; {new}", host.host));
         } else {
             let are = if host.links == 1 { "is" } else { "are" };
             ctx.console.warn(&format!(
@@ -137,8 +141,10 @@ fn columns(ctx: &Context, notes: &ForeignNotes) {
     let more = if notes.has_more { ", and more" } else { "" };
     if !notes.ignored.is_empty() {
         let ignored = list(&notes.ignored);
-        ctx.console
-            .note(&format!("ignored {ignored}{more}; --map COLUMN=meta.KEY keeps one as metadata, which is public"));
+        ctx.console.note(&format!(
+            "ignored {ignored}{more}; --map COLUMN=name imports one as the name, --map COLUMN=meta.KEY as metadata, which is \
+             public"
+        ));
     }
     if !notes.details.is_empty() {
         let details = list(&notes.details);

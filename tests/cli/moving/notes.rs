@@ -24,7 +24,7 @@ fn notes_name_the_columns_that_are_left_out() {
     assert_eq!(
         columns(&ran),
         [
-            "note: ignored columns: \"Owner\", \"QR Code\"; --map COLUMN=meta.KEY keeps one as metadata, which is public",
+            "note: ignored columns: \"Owner\", \"QR Code\"; --map COLUMN=name imports one as the name, --map COLUMN=meta.KEY as metadata, which is public",
             "note: did not import column: \"Campaign\"; --keep-details keeps it as metadata, which is public",
         ]
     );
@@ -37,14 +37,16 @@ fn notes_name_the_columns_that_are_left_out() {
     let ran = dl.run("import --from bitly words.csv --check");
     assert_eq!(
         columns(&ran),
-        ["note: ignored column: \"Engagements\"; --map COLUMN=meta.KEY keeps one as metadata, which is public"]
+        [
+            "note: ignored column: \"Engagements\"; --map COLUMN=name imports one as the name, --map COLUMN=meta.KEY as metadata, which is public"
+        ]
     );
     dl.file("shlink.json", SHLINK_JSON);
     let ran = dl.run("import --from shlink shlink.json --check");
     insta::assert_snapshot!(ran, @r#"
     --- stderr
     warning: shlink.json is page 1 of 3; the links on the other pages are not in it
-    note: ignored column: "meta.maxVisits"; --map COLUMN=meta.KEY keeps one as metadata, which is public
+    note: ignored column: "meta.maxVisits"; --map COLUMN=name imports one as the name, --map COLUMN=meta.KEY as metadata, which is public
     note: did not import column: "dateCreated"; --keep-details keeps it as metadata, which is public
     1 row in shlink.json: all valid; nothing was sent
     "#);
@@ -95,7 +97,7 @@ fn domains_that_cannot_move_are_named() {
     dl.file("links.csv", &format!("Link,Destination URL,Status\n{rows}"));
     insta::assert_snapshot!(dl.run("import --from bitly links.csv --check"), @r#"
     --- stderr
-    note: 2 short links on bit.ly cannot move from Bitly; they get new ones
+    note: 2 short links on bit.ly cannot be moved from Bitly; their links get new URLs, with the same IDs unless an option changes them
     note: did not import column: "Status"; --keep-details keeps it as metadata, which is public
     note: 2 archived links will work like any other
     3 rows in links.csv: all valid; nothing was sent

@@ -46,7 +46,7 @@ pub(crate) struct Login {
     /// Read the emailed link from stdin after the email has been sent
     #[arg(long, conflicts_with = "with_key")]
     link_stdin: bool,
-    /// Store an existing secret key instead of creating one
+    /// Store an existing secret key instead of creating one; prompted for, or read from stdin
     #[arg(long)]
     with_key: bool,
     /// Where to keep the key: keyring or file [default: keyring, or file if there is no keyring]

@@ -151,7 +151,7 @@ impl Scene {
             return reply.clone();
         }
         let path = request.target.split('?').next().unwrap_or_default();
-        let not_found = || Reply::json(404, &json!({"error": "there is nothing here", "code": "not_found"}));
+        let not_found = || Reply::json(404, &json!({"error": "not found", "code": "not_found"}));
         match path {
             "/health" => Reply::json(200, &json!({"status": "ok"})).header("date", &http_date()),
             "/v1/apps" => Reply::json(200, &json!(self.apps)),
