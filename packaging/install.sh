@@ -1,16 +1,19 @@
 #!/bin/sh
 # Installs dl, and with --server also deeplink-server, for this user: static programs, which run on any Linux.
 #
-#   curl -fsSO https://example.com/deeplink/install.sh
-#   DEEPLINK_RELEASES=https://example.com/deeplink sh install.sh
+#   curl -fsSO @RELEASES@/install.sh
+#   sh install.sh
 #
-# DEEPLINK_RELEASES is the URL of the folder with the files of a release and their SHA256SUMS. Nothing outside the
-# chosen directories is changed, and nothing is installed unless its checksum matches.
+# DEEPLINK_RELEASES can be set to the URL of another folder with the files of a release and their SHA256SUMS. Nothing
+# outside the chosen directories is changed, and nothing is installed unless its checksum matches and it runs here.
 set -eu
+
+# packaging/build writes the URL.
+published='@RELEASES@'
 
 usage() {
     cat <<'USAGE'
-usage: DEEPLINK_RELEASES=URL sh install.sh [--server] [--dir DIR]
+usage: [DEEPLINK_RELEASES=URL] sh install.sh [--server] [--dir DIR]
 
   --server     install deeplink-server, too
   --dir DIR    directory for the binaries (default: ~/.local/bin); manual pages and completions are installed
@@ -28,11 +31,12 @@ dir=${HOME:-}/.local/bin
 while [ $# -gt 0 ]; do
     case $1 in
     --server) programs="dl deeplink-server" ;;
-    --dir)
-        if [ $# -lt 2 ] || [ -z "$2" ]; then fail "--dir requires a directory"; fi
+    --dir | --dir=)
+        if [ "$1" = --dir= ] || [ $# -lt 2 ] || [ -z "$2" ]; then fail "--dir requires a directory"; fi
         dir=$2
         shift
         ;;
+    --dir=*) dir=${1#--dir=} ;;
     -h | --help)
         usage
         exit 0
@@ -50,7 +54,10 @@ case $dir in
 /*) ;;
 *) dir=$(pwd)/$dir ;;
 esac
-releases=${DEEPLINK_RELEASES:-}
+case $published in
+@*) published= ;;
+esac
+releases=${DEEPLINK_RELEASES:-$published}
 releases=${releases%/}
 # Only https, including after redirects; http is for tests on this machine.
 protocol=https
@@ -91,16 +98,23 @@ else
 fi
 
 work=$(mktemp -d)
+# What root installs is for all users, whatever root's own files are.
+umask 022
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 download "$releases/SHA256SUMS" "$work/SHA256SUMS" || fail "$releases/SHA256SUMS cannot be downloaded"
 
+newline='
+'
 # Everything is downloaded and checked before anything is installed.
 for program in $programs; do
     # A line is: HASH, two spaces, NAME. The version contains no hyphen but that of a pre-release.
-    line=$(grep "  $program-[0-9][A-Za-z0-9.-]*-$target\.tar\.gz\$" "$work/SHA256SUMS" | head -n 1)
-    if [ -z "$line" ]; then fail "$releases has no $program for $target"; fi
+    line=$(grep "  $program-[0-9][A-Za-z0-9.-]*-$target\.tar\.gz\$" "$work/SHA256SUMS" || true)
+    case $line in
+    '') fail "$releases has no $program for $target" ;;
+    *"$newline"*) fail "$releases has several versions of $program for $target" ;;
+    esac
     expected=${line%% *}
     archive=${line##* }
     download "$releases/$archive" "$work/$program.tar.gz" || fail "$releases/$archive cannot be downloaded"
@@ -116,14 +130,22 @@ done
 
 share=$(dirname "$dir")/share
 mkdir -p "$dir" || fail "$dir cannot be created; choose another directory with --dir"
+trap 'rm -rf "$work"; for program in $programs; do rm -f "$dir/.$program.new"; done' EXIT
+# Each is tried where it will be, because programs in the temporary directory may not be executable.
 for program in $programs; do
-    files=$work/$program/files
+    if [ -d "$dir/$program" ]; then fail "$dir/$program is a directory; choose another directory with --dir"; fi
+    new=$dir/.$program.new
+    cp "$work/$program/files/bin/$program" "$new" || fail "$dir cannot be written; choose another directory with --dir"
+    "$new" --version || fail "this $program does not run here; nothing was installed"
+done
+for program in $programs; do
     # Renamed into place, because a running program cannot be overwritten.
-    if ! { cp "$files/bin/$program" "$dir/.$program.new" && mv -f "$dir/.$program.new" "$dir/$program"; }; then
-        fail "$dir/$program cannot be written; choose another directory with --dir"
+    mv -f "$dir/.$program.new" "$dir/$program" || fail "$dir/$program cannot be written; choose another directory with --dir"
+    if mkdir -p "$share" 2>/dev/null; then
+        cp -R "$work/$program/files/share/." "$share/" || fail "$share cannot be written"
+    else
+        printf '%s\n' "install.sh: $share cannot be created; manual pages and completions were not installed" >&2
     fi
-    if mkdir -p "$share" 2>/dev/null; then cp -R "$files/share/." "$share/" || fail "$share cannot be written"; fi
-    "$dir/$program" --version
 done
 echo "Installed in $dir"
 case :$PATH: in
