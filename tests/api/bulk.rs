@@ -1,6 +1,7 @@
 //! Many links in one request: all or nothing, and every failing row is reported.
 
 use deeplink_client::{CreateLink, Ids};
+use deeplink_core::metadata::Metadata;
 use http::Method;
 use serde_json::{Value, json};
 
@@ -53,6 +54,39 @@ async fn each_of_the_three_forms_answers_in_the_order_of_the_request() {
     assert_eq!((made[0].link_id.as_str(), made[1].link_id.len(), made[2].link_id.as_str()), ("one", 8, "two"));
     assert_eq!(world.a.links().get("two").await.expect("the link").ios_deep_link.as_deref(), Some("myapp://2"));
     assert_eq!(count(&world.a).await, 106);
+}
+
+/// A batch stores only the columns that some row fills; the other rows have the defaults of these.
+#[tokio::test]
+async fn each_row_has_its_own_values_and_the_defaults_of_the_others() {
+    let world = spawn().await;
+    let plain = || CreateLink::new().web_url("https://example.com/p");
+    let rows = [
+        plain().custom_id("row-plain"),
+        plain().custom_id("row-off").enabled(false),
+        plain().custom_id("row-named").name("Spring, \"sale\"").imported_clicks(7),
+        plain()
+            .custom_id("row-ended")
+            .expires_at(world.clock.now().plus_days(2).to_string())
+            .expired_url("https://example.com/over"),
+        CreateLink::new()
+            .custom_id("row-app")
+            .android_deep_link("myapp://1")
+            .metadata(Metadata::parse(r#"{"n":[null,1.5,"ä"]}"#).expect("JSON")),
+    ];
+    for order in [[0, 1, 2, 3, 4], [4, 3, 2, 1, 0]] {
+        world.a.links().bulk_create_links(&order.map(|at| rows[at].clone())).await.expect("links");
+        for row in &rows {
+            let link = world.a.links().get(row.custom_id.as_deref().expect("an id")).await.expect("the link");
+            let id = &link.link_id;
+            assert_eq!(link.enabled, row.enabled.unwrap_or(true), "{id}");
+            assert_eq!((&link.name, link.imported_clicks), (&row.name, row.imported_clicks), "{id}");
+            assert_eq!((&link.web_url, &link.android_deep_link), (&row.web_url, &row.android_deep_link), "{id}");
+            assert_eq!((&link.metadata, &link.expired_url), (&row.metadata, &row.expired_url), "{id}");
+            assert_eq!(link.owner_expires_at.map(|at| at.to_string()), row.expires_at, "{id}");
+            world.a.links().delete(id).await.expect("it is deleted");
+        }
+    }
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@ use deeplink_core::link::{LinkStatus, NewLink};
 use deeplink_core::qr::QrOptions;
 use deeplink_core::time::Timestamp;
 use serde::Serialize;
+use sqlx::AssertSqlSafe;
 
 use super::super::{Conn, DbError, execute, on};
 use super::Link;
@@ -96,39 +97,51 @@ pub(crate) async fn is_taken(
 /// A row of a batch that could not be stored.
 pub(crate) type TakenRows = Vec<usize>;
 
+/// The columns that a batch fills, and how PostgreSQL reads their values. SQLite's values have their types.
+const BATCH: [(&str, &str); 20] = [
+    ("link_id", "TEXT"),
+    ("position", "BIGINT"),
+    ("ios_deep_link", "TEXT"),
+    ("ios_store_url", "TEXT"),
+    ("android_deep_link", "TEXT"),
+    ("android_store_url", "TEXT"),
+    ("web_url", "TEXT"),
+    ("metadata", "TEXT"),
+    ("agent_context", "TEXT"),
+    ("social_preview", "TEXT"),
+    ("affiliate_id", "TEXT"),
+    ("name", "TEXT"),
+    ("expired_url", "TEXT"),
+    ("expires_at", "BIGINT"),
+    ("owner_expires_at", "BIGINT"),
+    ("rule_expires_at", "BIGINT"),
+    ("enabled", "BOOLEAN"),
+    ("status", "TEXT"),
+    ("qr", "TEXT"),
+    ("imported_clicks", "BIGINT"),
+];
+
+/// A value of a column; what the column's default stands for is left out.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Value<'a> {
+    Text(&'a str),
+    Made(String),
+    Number(i64),
+    Bool(bool),
+}
+
 /// Stores many links in one statement. Returns the rows (by index) whose id is taken; if there are any,
 /// the caller must roll back. All rows have the same tenant and time.
 pub(crate) async fn insert_many(db: &mut Conn<'_>, links: &[Link]) -> Result<TakenRows, DbError> {
-    // One array per column, which both databases unpack fastest; only the syntax differs.
-    let json = serde_json::to_string(&links.iter().map(row_json).collect::<Result<Vec<_>, _>>()?)
-        .map_err(|_| DbError::corrupt("links", "batch", "new"))?;
     let Some(first) = links.first() else { return Ok(Vec::new()) };
-    const SQLITE: &str = "
-        INSERT INTO links (tenant_id, link_id, position, claimed, ios_deep_link, ios_store_url,
-            android_deep_link, android_store_url, web_url, metadata, agent_context, social_preview, affiliate_id,
-            name, expired_url, expires_at, owner_expires_at, rule_expires_at, enabled, status, qr, imported_clicks,
-            created_at, updated_at)
-        SELECT $1, value ->> 0, value ->> 1, TRUE, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6,
-            value ->> 7, value ->> 8, value ->> 9, value ->> 10, value ->> 11, value ->> 12, value ->> 13, value ->> 14,
-            value ->> 15, value ->> 16, value ->> 17, value ->> 18, value ->> 19, $2, $2
-        FROM json_each($3) WHERE TRUE
-        ON CONFLICT DO NOTHING RETURNING position";
-    const POSTGRES: &str = "
-        INSERT INTO links (tenant_id, link_id, position, claimed, ios_deep_link, ios_store_url,
-            android_deep_link, android_store_url, web_url, metadata, agent_context, social_preview, affiliate_id,
-            name, expired_url, expires_at, owner_expires_at, rule_expires_at, enabled, status, qr, imported_clicks,
-            created_at, updated_at)
-        SELECT $1, value ->> 0, CAST(value ->> 1 AS BIGINT), TRUE, value ->> 2, value ->> 3, value ->> 4, value ->> 5,
-            value ->> 6, value ->> 7, value ->> 8, value ->> 9, value ->> 10, value ->> 11, value ->> 12,
-            CAST(value ->> 13 AS BIGINT), CAST(value ->> 14 AS BIGINT), CAST(value ->> 15 AS BIGINT),
-            CAST(value ->> 16 AS BOOLEAN), value ->> 17, value ->> 18, CAST(value ->> 19 AS BIGINT), $2, $2
-        FROM json_array_elements(CAST($3 AS JSON)) AS rows (value)
-        ON CONFLICT DO NOTHING RETURNING position";
-    let sql = match db {
-        Conn::Sqlite(_) => SQLITE,
-        Conn::Postgres(_) => POSTGRES,
-    };
-    let stored: Vec<i64> = on!(db, c => sqlx::query_scalar(sql)
+    let rows = links.iter().map(values).collect::<Result<Vec<_>, _>>()?;
+    // Most batches fill few columns, and each costs time in every row.
+    let used: Vec<usize> = (0..BATCH.len()).filter(|at| rows.iter().any(|row| row[*at].is_some())).collect();
+    let rows: Vec<Vec<&Option<Value<'_>>>> = rows.iter().map(|row| used.iter().map(|at| &row[*at]).collect()).collect();
+    let json = serde_json::to_string(&rows).map_err(|_| DbError::corrupt("links", "batch", "new"))?;
+    let sql = batch_sql(&used, matches!(db, Conn::Postgres(_)));
+    let stored: Vec<i64> = on!(db, c => sqlx::query_scalar(AssertSqlSafe(sql))
         .bind(first.tenant.as_str()).bind(first.created_at.as_millis()).bind(json)
         .fetch_all(c).await)?;
     if stored.len() == links.len() {
@@ -138,57 +151,48 @@ pub(crate) async fn insert_many(db: &mut Conn<'_>, links: &[Link]) -> Result<Tak
     Ok((0..).zip(links).filter(|(_, link)| !stored.contains(&link.position)).map(|(index, _)| index).collect())
 }
 
-/// A row of a batch as a JSON array: id, position, the columns of content, the ends, the owner's switch, the status, the
-/// look of its QR codes, the imported clicks.
-#[derive(Serialize)]
-struct BatchRow<'a>(
-    &'a str,
-    i64,
-    Option<&'a str>,
-    Option<&'a str>,
-    Option<&'a str>,
-    Option<&'a str>,
-    Option<&'a str>,
-    Option<String>,
-    Option<String>,
-    Option<String>,
-    Option<&'a str>,
-    Option<&'a str>,
-    Option<&'a str>,
-    Option<i64>,
-    Option<i64>,
-    Option<i64>,
-    bool,
-    Option<&'a str>,
-    Option<String>,
-    Option<i64>,
-);
+/// The statement that fills these columns of [`BATCH`]. The tenant is `$1`, the time `$2`, and the rows are arrays in `$3`.
+fn batch_sql(used: &[usize], is_postgres: bool) -> String {
+    let (mut names, mut values) = (String::new(), String::new());
+    for (nth, (name, kind)) in used.iter().filter_map(|at| BATCH.get(*at)).enumerate() {
+        let value = if is_postgres { format!("CAST(value ->> {nth} AS {kind})") } else { format!("value ->> {nth}") };
+        names += &format!(", {name}");
+        // The only column whose default is not null.
+        values += &if *name == "enabled" { format!(", COALESCE({value}, TRUE)") } else { format!(", {value}") };
+    }
+    let from = if is_postgres { "json_array_elements(CAST($3 AS JSON)) AS rows (value)" } else { "json_each($3)" };
+    format!(
+        "INSERT INTO links (tenant_id, claimed, created_at, updated_at{names}) \
+         SELECT $1, TRUE, $2, $2{values} FROM {from} WHERE TRUE ON CONFLICT DO NOTHING RETURNING position"
+    )
+}
 
-fn row_json(link: &Link) -> Result<BatchRow<'_>, DbError> {
+/// The values of a row, in the order of [`BATCH`].
+fn values(link: &Link) -> Result<[Option<Value<'_>>; BATCH.len()], DbError> {
+    use Value::{Bool, Made, Number, Text};
     let (content, columns) = (&link.content, Columns::of(&link.content)?);
     let [ios, ios_store, android, android_store, web] = content.destinations.as_deref().into_array();
-    let [end, owner, rule] =
-        [link.expires_at, content.expires_at, link.rule_expires_at].map(|end| end.map(Timestamp::as_millis));
-    Ok(BatchRow(
-        &link.link_id,
-        link.position,
-        ios,
-        ios_store,
-        android,
-        android_store,
-        web,
-        columns.metadata,
-        columns.agent_context,
-        columns.social_preview,
-        content.affiliate_id.as_ref().map(AffiliateId::as_str),
-        content.name.as_deref(),
-        content.expired_url.as_deref(),
-        end,
-        owner,
-        rule,
-        !content.is_disabled,
-        link.status.as_ref().map(LinkStatus::as_str),
-        columns.qr,
-        content.imported_clicks,
-    ))
+    let time = |time: Option<Timestamp>| time.map(Timestamp::as_millis).map(Number);
+    Ok([
+        Some(Text(&link.link_id)),
+        Some(Number(link.position)),
+        ios.map(Text),
+        ios_store.map(Text),
+        android.map(Text),
+        android_store.map(Text),
+        web.map(Text),
+        columns.metadata.map(Made),
+        columns.agent_context.map(Made),
+        columns.social_preview.map(Made),
+        content.affiliate_id.as_ref().map(AffiliateId::as_str).map(Text),
+        content.name.as_deref().map(Text),
+        content.expired_url.as_deref().map(Text),
+        time(link.expires_at),
+        time(content.expires_at),
+        time(link.rule_expires_at),
+        content.is_disabled.then_some(Bool(false)),
+        link.status.as_ref().map(LinkStatus::as_str).map(Text),
+        columns.qr.map(Made),
+        content.imported_clicks.map(Number),
+    ])
 }
