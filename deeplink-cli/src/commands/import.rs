@@ -16,14 +16,15 @@ use crate::import::{Exporter, Fetch, Reading, Saved, SourceFlags, Start};
 #[derive(Debug, Args)]
 #[command(after_help = help(
     "Links keep their IDs, so short links on your own domain stay the same once the domain points here; add and verify \
-     it first (\"dl domains add\"), or the links expire after 30 days. Short links on the other service's domain, such as \
+     it first (\"dl domains add\"). Links of accounts without a verified domain expire after 30 days, unless the service \
+     is configured otherwise. Short links on the other service's domain, such as \
      bit.ly, cannot be moved; their links get new URLs with the same IDs. Every row is checked before anything is sent. \
      To resume an interrupted import, run the same command again. The original short link becomes metadata \
      (imported_url), which is public; the total number of clicks is kept as a starting count, which only your team sees \
      and which reports show separately (\"dl links list --fields link_id,imported_clicks\" lists them). A note lists \
-     columns that were ignored. docs/moving-in.md has the \
-     details for each service; \"dl links import\" reads files that dl exported. --dry-run shows how the rows would be \
-     sent, and --progress how far along the import is. From an API, the links are read page by page into a private file, \
+     columns that were ignored; --map imports them to one of the fields in \"dl links import --help\", which is the command \
+     for files that dl exported. The /docs/moving-in page of the service has the details for each service. --dry-run shows \
+     how the rows would be divided into requests, and --progress how far along the import is. From an API, the links are read page by page into a private file, \
      which is removed once they have been sent.",
     &[
     "dl import --from bitly bitly.csv --check",

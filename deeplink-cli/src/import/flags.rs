@@ -96,7 +96,9 @@ impl Exporter {
             Self::Firebase => "Firebase Dynamic Links has no API that lists links",
             Self::Csv => "--from-api-key-file works only with --from bitly, dub and shlink",
         };
-        Err(Failure::usage(what).hint("export the links to a file, and import that; see docs/moving-in.md").into())
+        Err(Failure::usage(what)
+            .hint("export the links to a file, and import that; see the /docs/moving-in page of the service")
+            .into())
     }
 }
 

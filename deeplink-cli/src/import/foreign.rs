@@ -67,7 +67,7 @@ pub(super) async fn check_domains(ctx: &Context, client: &Client, notes: &Foreig
     if !has_primary {
         ctx.console.warn(
             "the account has no verified domain, so the links use the service's own domain, and expire after 30 days \
-             unless the service is configured otherwise",
+             unless you verify a domain by then or the service is configured otherwise",
         );
     }
     let is_new = |host: &&ForeignHost| verified.iter().all(|domain| domain.domain != host.host);
@@ -149,8 +149,7 @@ fn columns(ctx: &Context, notes: &ForeignNotes) {
     if !notes.details.is_empty() {
         let details = list(&notes.details);
         let them = if notes.details.len() == 1 { "it" } else { "them" };
-        ctx.console
-            .note(&format!("did not import {details}; --keep-details keeps {them} as metadata, which is public"));
+        ctx.console.note(&format!("ignored {details}; --keep-details keeps {them} as metadata, which is public"));
     }
 }
 

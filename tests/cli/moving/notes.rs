@@ -25,7 +25,7 @@ fn notes_name_the_columns_that_are_left_out() {
         columns(&ran),
         [
             "note: ignored columns: \"Owner\", \"QR Code\"; --map COLUMN=name imports one as the name, --map COLUMN=meta.KEY as metadata, which is public",
-            "note: did not import column: \"Campaign\"; --keep-details keeps it as metadata, which is public",
+            "note: ignored column: \"Campaign\"; --keep-details keeps it as metadata, which is public",
         ]
     );
     let ran = dl.run("import --from bitly bitly.csv --keep-details --map Owner=meta.owner --map 'QR Code=ignore'");
@@ -47,7 +47,7 @@ fn notes_name_the_columns_that_are_left_out() {
     --- stderr
     warning: shlink.json is page 1 of 3; the links on the other pages are not in it
     note: ignored column: "meta.maxVisits"; --map COLUMN=name imports one as the name, --map COLUMN=meta.KEY as metadata, which is public
-    note: did not import column: "dateCreated"; --keep-details keeps it as metadata, which is public
+    note: ignored column: "dateCreated"; --keep-details keeps it as metadata, which is public
     1 row in shlink.json: all valid; nothing was sent
     "#);
 }
@@ -98,7 +98,7 @@ fn domains_that_cannot_move_are_named() {
     insta::assert_snapshot!(dl.run("import --from bitly links.csv --check"), @r#"
     --- stderr
     note: 2 short links on bit.ly cannot be moved from Bitly; their links get new URLs, with the same IDs unless an option changes them
-    note: did not import column: "Status"; --keep-details keeps it as metadata, which is public
+    note: ignored column: "Status"; --keep-details keeps it as metadata, which is public
     note: 2 archived links will work like any other
     3 rows in links.csv: all valid; nothing was sent
     "#);

@@ -15,7 +15,10 @@ impl Foreign {
         draft: &mut Draft,
         notes: &mut ForeignNotes,
     ) -> Result<(), Fault> {
-        if let Some(name) = row.text(&Role::Name) {
+        // Without a preview of its own, a link of Dub has the title of its destination, which its list of links shows.
+        let is_page_title = self.profile.needs_proxy && !row.text(&Role::Proxy).is_some_and(state::is_true);
+        let name = row.text(&Role::Name).or_else(|| is_page_title.then(|| row.text(&Role::Title)).flatten());
+        if let Some(name) = name {
             let name = cut(&one_line(name), MAX_NAME, &mut notes.cut_names);
             draft.apply(&Field::Name, Some(&name)).map_err(unplaced)?;
         }

@@ -359,8 +359,12 @@ fn previews_are_those_of_the_link_and_cut_to_their_limits() {
     assert_eq!(notes.cut_previews, 2);
     let (rows, notes) = plain(Provider::Dub, &link("false"));
     assert!(!rows[0].contains("social_preview") && notes.ignored.is_empty(), "{rows:?} {notes:?}");
-    let (_, notes) = plain(Provider::Dub, &link("null"));
-    assert_eq!(notes.ignored, ["title", "description"]);
+    assert!(rows[0].contains(&format!(r#""name":"{}…""#, "ä".repeat(119))), "the page's title is its name: {rows:?}");
+    let (rows, notes) = plain(Provider::Dub, &link("null"));
+    assert!(rows[0].contains(r#""name":"ä"#) && notes.ignored == ["description"], "{rows:?} {notes:?}");
+    let (rows, notes) =
+        plain(Provider::Dub, "Short link,URL,Title,Comments\nhttps://dub.sh/abc,https://example.com,Sale,Mine\n");
+    assert!(rows[0].contains(r#""name":"Mine""#) && notes.ignored == ["Title"], "{rows:?} {notes:?}");
     let (rows, notes) = plain(Provider::Csv, "slug,url,description\nabc,https://example.com,Mine\n");
     assert!(!rows[0].contains("Mine") && notes.ignored == ["description"], "{rows:?}");
 }
