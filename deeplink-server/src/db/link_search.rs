@@ -31,7 +31,7 @@ const AT_ONCE: usize = 16;
 /// Most links that one search looks at, of those that pass the filters on index entries.
 const MAX_LOOKED_AT: u32 = 50_000;
 /// How long one search begins new windows.
-const MAX_TIME: Duration = Duration::from_millis(180);
+const MAX_TIME: Duration = Duration::from_millis(165);
 
 /// Whether a filter needs a search.
 pub(crate) fn is_needed(filter: &LinkFilter) -> bool {

@@ -5,6 +5,8 @@ use std::collections::HashMap;
 use deeplink_core::error::ErrorCode;
 use pulldown_cmark::{CodeBlockKind, CowStr, Event, HeadingLevel, Options, Parser, Tag, TagEnd, html};
 
+use super::tables::Tables;
+
 /// A heading and what is below it, up to the next heading.
 pub(super) struct Section {
     /// The anchor of the heading.
@@ -29,6 +31,9 @@ pub(super) struct Document {
     /// The first is the page's title with the text below it.
     pub(super) sections: Vec<Section>,
 }
+
+/// The longest names of options and programs that are not broken.
+const WHOLE: usize = 24;
 
 /// Renders a guide.
 pub(super) fn document(source: &str) -> Document {
@@ -76,9 +81,13 @@ fn anchor(heading: &str, seen: &mut HashMap<String, usize>) -> String {
 fn body(events: Vec<Event<'_>>, sections: &[Section]) -> String {
     let mut anchors = sections.iter().map(|section| CowStr::from(section.anchor.as_str()));
     let (mut in_title, mut in_rust, mut in_file) = (false, false, false);
-    let (mut tables, mut is_wide) = (Tables::default(), false);
+    let mut tables = Tables::default();
     let mut shown = Vec::with_capacity(events.len());
     for event in events {
+        if let Some(markup) = tables.markup(&event, sections) {
+            shown.push(Event::InlineHtml(markup.into()));
+            continue;
+        }
         let next = match event {
             Event::Start(Tag::Heading { level, classes, attrs, .. }) => {
                 let id = anchors.next();
@@ -105,22 +114,6 @@ fn body(events: Vec<Event<'_>>, sections: &[Section]) -> String {
                 markup("</code></pre>\n")
             }
             Event::Text(text) if in_rust => Event::Text(without_hidden_lines(&text).into()),
-            Event::Start(Tag::Table(columns)) => {
-                is_wide = columns.len() > 2;
-                if is_wide {
-                    shown.push(tables.begin(sections));
-                }
-                // Alignment would be an attribute that the pages' policy forbids.
-                Event::Start(Tag::Table(Vec::new()))
-            }
-            Event::End(TagEnd::Table) => {
-                if !is_wide {
-                    shown.push(event);
-                    continue;
-                }
-                shown.push(event);
-                markup("</div>\n")
-            }
             Event::Start(Tag::Link { link_type, dest_url, title, id }) => match target(&dest_url) {
                 Some(url) => Event::Start(Tag::Link { link_type, dest_url: url.into(), title, id }),
                 None => {
@@ -132,6 +125,10 @@ fn body(events: Vec<Event<'_>>, sections: &[Section]) -> String {
                 in_file = false;
                 markup("</code>")
             }
+            // The browser would break it after a hyphen.
+            Event::Code(code) if code.contains('-') && code.chars().count() <= WHOLE => {
+                Event::InlineHtml(format!("<code class=\"option\">{}</code>", escaped(&code)).into())
+            }
             other => inert(other),
         };
         shown.push(next);
@@ -141,33 +138,11 @@ fn body(events: Vec<Event<'_>>, sections: &[Section]) -> String {
     text
 }
 
-/// Names the tables of a page, each by the heading that it is below.
-#[derive(Default)]
-struct Tables {
-    /// Headings so far.
-    headings: usize,
-    /// Tables below the last of them.
-    count: usize,
-}
-
-impl Tables {
-    fn next_section(&mut self) {
-        self.headings += 1;
-        self.count = 0;
-    }
-
-    /// The beginning of a table that does not fit narrow screens: people scroll it with the keyboard, too.
-    fn begin(&mut self, sections: &[Section]) -> Event<'static> {
-        self.count += 1;
-        let section = self.headings.checked_sub(1).and_then(|at| sections.get(at));
-        let heading = section.map_or("", |section| section.heading.as_str());
-        let number = if self.count == 1 { String::new() } else { format!(" {}", self.count) };
-        let mut label = String::new();
-        // Quotes are left as they are in texts.
-        html::push_html(&mut label, std::iter::once(Event::Text(format!("Table{number}: {heading}").into())));
-        let label = label.replace('"', "&quot;");
-        Event::InlineHtml(format!("<div class=\"scroll\" role=\"group\" aria-label=\"{label}\" tabindex=\"0\">").into())
-    }
+/// A text as HTML.
+pub(super) fn escaped(text: &str) -> String {
+    let mut escaped = String::new();
+    html::push_html(&mut escaped, std::iter::once(Event::Text(text.into())));
+    escaped
 }
 
 fn markup(text: &'static str) -> Event<'static> {
@@ -269,6 +244,24 @@ mod tests {
         assert_eq!(html, "<pre class=\"wide\" tabindex=\"0\"><code>let x = 1;\n</code></pre>\n");
     }
 
+    /// On phones, the cells of a row are below each other.
+    #[test]
+    fn cells_of_wide_tables_name_their_columns() {
+        let html = document("# T\n\n| a | `b` \"c\" | d |\n|---|:-:|---|\n| 1 | *2* | |\n").html;
+        let row = "<tr role=\"row\"><td role=\"cell\">1</td><td role=\"cell\" data-label=\"b &quot;c&quot;\"><em>2</em></td>\
+                   <td role=\"cell\" data-label=\"d\"></td></tr>\n</tbody>\n</table>\n</div>\n";
+        assert!(html.ends_with(row), "{html}");
+        let html = document("# T\n\n| a | b |\n|---|---|\n| 1 | 2 |\n").html;
+        assert!(html.contains("<td role=\"cell\">1</td><td role=\"cell\">2</td>"), "{html}");
+    }
+
+    #[test]
+    fn short_options_and_programs_are_not_broken() {
+        let html = document("# T\n\n`--a<b` `a_b` `-a-name-that-is-much-longer-than-a-line`\n").html;
+        let long = "<code>-a-name-that-is-much-longer-than-a-line</code>";
+        assert_eq!(html, format!("<p><code class=\"option\">--a&lt;b</code> <code>a_b</code> {long}</p>\n"));
+    }
+
     #[test]
     fn what_may_not_fit_is_scrolled_and_has_a_name() {
         let wide = "| a | b | c |\n|---|---|---|\n| 1 | 2 | 3 |\n";
@@ -278,7 +271,7 @@ mod tests {
         assert_eq!(html.matches("tabindex").count(), 3);
         assert_eq!(html.matches("</table>\n</div>").count(), 3);
         let html = document("# T\n\n| a | b |\n|---|---|\n| 1 | 2 |\n").html;
-        assert!(html.starts_with("<table>") && !html.contains("tabindex") && !html.contains("<div"), "{html}");
+        assert!(html.starts_with("<table ") && !html.contains("tabindex") && !html.contains("<div"), "{html}");
         assert!(document("# T\n\n```sh\nls\n```\n").html.starts_with("<pre class=\"wide\" tabindex=\"0\">"));
     }
 }

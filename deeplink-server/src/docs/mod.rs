@@ -11,6 +11,7 @@ mod reference;
 mod schema;
 mod search;
 mod site;
+mod tables;
 
 use std::sync::LazyLock;
 
