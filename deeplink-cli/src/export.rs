@@ -11,7 +11,7 @@ use crate::context::{Context, is_stdin};
 use crate::error::{Failure, Outcome, Stop};
 use crate::exit::Exit;
 use crate::files::{self, Readers};
-use crate::output::Format;
+use crate::output::{self, Format};
 use crate::progress::{Progress, counted};
 
 /// Where an export goes.
@@ -43,6 +43,7 @@ impl Target {
         )?;
         match ctx.global.format().or_else(|| by_name(self.out.as_deref())) {
             None | Some(Format::Csv) => Ok(false),
+            Some(Format::Jsonl) if ctx.global.spreadsheet_safe => Err(output::without_csv().into()),
             Some(Format::Jsonl) => Ok(true),
             Some(_) => Err(Failure::usage("exports are CSV or JSONL").hint("use -o csv or -o jsonl").into()),
         }

@@ -67,7 +67,8 @@ pub(crate) struct Global {
     #[arg(long, global = true, value_name = "TEMPLATE")]
     pub(crate) render: Option<String>,
 
-    /// In CSV, put ' in front of cells that a spreadsheet would treat as formulas; imports remove it
+    /// In CSV (-o csv, or @csv and @tsv of --jq), put ' in front of cells that a spreadsheet would treat as formulas; imports
+    /// remove it
     #[arg(long, global = true)]
     pub(crate) spreadsheet_safe: bool,
 

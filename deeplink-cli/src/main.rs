@@ -33,6 +33,7 @@ mod paging;
 mod progress;
 mod prompt;
 mod signals;
+mod stack;
 mod store;
 
 use std::ffi::OsString;
@@ -54,7 +55,7 @@ use crate::signals::Signals;
 
 fn main() {
     let args: Vec<OsString> = std::env::args_os().collect();
-    let exit = run(&args);
+    let exit = stack::on_large(|| run(&args));
     // A thread that still blocks (an unanswered prompt) must not keep the process alive.
     std::process::exit(exit.code().into());
 }
@@ -96,10 +97,13 @@ fn run(args: &[OsString]) -> Exit {
 
 fn command(cli: Cli, env: Env, console: Arc<Console>, colors: Colors) -> Outcome {
     let alone = Out::new(Wanted::plain(), colors.stdout);
-    if let Some(outcome) = cli.command.run_alone(&alone) {
+    if let Some(outcome) = cli.command.run_alone(&cli.global, &alone) {
         return outcome;
     }
     let ctx = Context::new(cli.global, env, console, colors.stdout)?;
+    if ctx.global.spreadsheet_safe && !cli.command.is_export() {
+        ctx.out.check_spreadsheet_safe()?;
+    }
     let outcome = with_signals(cli.command, &ctx);
     // Output before a failure is still a result.
     let flushed = ctx.out.flush();

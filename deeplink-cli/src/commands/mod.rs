@@ -67,6 +67,8 @@ pub(crate) mod whoami;
 use crate::cli::Command;
 use crate::context::Context;
 use crate::error::Outcome;
+use crate::global::Global;
+use crate::output::{Out, not_filtered};
 
 impl Command {
     /// Whether the command handles SIGINT and SIGTERM itself, to finish its work.
@@ -82,9 +84,21 @@ impl Command {
         }
     }
 
-    /// Runs a command that needs neither configuration nor service; `None` for any other one.
-    pub(crate) fn run_alone(&self, out: &crate::output::Out) -> Option<Outcome> {
+    /// Whether the command writes CSV unless the flags say otherwise.
+    pub(crate) fn is_export(&self) -> bool {
         match self {
+            Self::Links(links) => links.is_export(),
+            Self::Events(events) => events.is_export(),
+            _ => false,
+        }
+    }
+
+    /// Runs a command that needs neither configuration nor service; `None` for any other one.
+    pub(crate) fn run_alone(&self, global: &Global, out: &Out) -> Option<Outcome> {
+        match self {
+            Self::Completions(_) | Self::Man(_) | Self::Help(_) if global.jq.is_some() || global.render.is_some() => {
+                Some(Err(not_filtered("text that is not JSON").hint("omit them").into()))
+            }
             Self::Completions(command) => Some(command.run(out)),
             Self::Man(command) => Some(command.run(out)),
             Self::Help(command) => Some(command.run(out)),

@@ -161,16 +161,23 @@ impl Out {
 
     /// Refuses `--jq` and `--render` for a command that prints something else than JSON; `hint` is what to do instead.
     pub(crate) fn refuse_filter(&self, what: &str, hint: &str) -> Outcome {
-        if self.is_filtered() {
-            return Err(Failure::usage(format!("--jq and --render do not apply to {what}")).hint(hint).into());
-        }
-        Ok(())
+        if self.is_filtered() { Err(not_filtered(what).hint(hint).into()) } else { Ok(()) }
     }
 
     /// Whether CSV cells are made safe for spreadsheets.
     pub(crate) fn spreadsheet_safe(mut self, safe: bool) -> Self {
         self.spreadsheet_safe = safe;
         self
+    }
+
+    /// Refuses `--spreadsheet-safe` where no CSV is written: elsewhere it would do nothing.
+    pub(crate) fn check_spreadsheet_safe(&self) -> Outcome {
+        let has_csv = match &self.view {
+            View::Jq(program) => program.has_csv(),
+            View::Json => self.format == Format::Csv,
+            View::Yaml | View::Template(_) => false,
+        };
+        if has_csv { Ok(()) } else { Err(without_csv().into()) }
     }
 
     /// Prepares to print records of a kind. Unknown `--fields` end the command here, before any request.
@@ -278,6 +285,17 @@ impl Out {
     pub(crate) fn flush(&self) -> Outcome {
         self.to.borrow_mut().flush().map_err(|error| stopped(&error))
     }
+}
+
+/// The failure of `--jq` or `--render` with a command that prints something else than JSON.
+pub(crate) fn not_filtered(what: &str) -> Failure {
+    Failure::usage(format!("--jq and --render do not apply to {what}"))
+}
+
+/// The failure of `--spreadsheet-safe` without CSV.
+pub(crate) fn without_csv() -> Failure {
+    Failure::usage("--spreadsheet-safe applies only to CSV")
+        .hint("add -o csv, or use @csv or @tsv in the program of --jq")
 }
 
 /// JSON that is not nested so deeply that walking through it could exhaust the stack.

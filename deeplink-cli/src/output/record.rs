@@ -79,6 +79,16 @@ pub(crate) fn cell(value: &RawValue) -> Option<String> {
     }
 }
 
+/// What a record is called in an error, such as ` (link_id spring-42)`: its ID or, if it has none, its first field. Nothing
+/// for a whole response, which begins with a list.
+pub(super) fn called(json: &str) -> String {
+    let members = Record::read(json).unwrap_or_default().into_members();
+    let named = members.iter().find(|(name, _)| ["link_id", "id"].contains(&&**name)).or(members.first());
+    let simple = named.filter(|(_, value)| !value.get().starts_with(['[', '{']));
+    let text = simple.and_then(|(name, value)| Some(format!(" ({name} {})", cell(value)?)));
+    text.map_or_else(String::new, |text| crate::escape::one_line(&text).into_owned())
+}
+
 impl<'de: 'a, 'a> Deserialize<'de> for Record<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Fields;

@@ -6,7 +6,7 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::value::RawValue;
 
 use super::Record;
-use super::record::cell;
+use super::record::called;
 use crate::error::{Failure, Outcome};
 use crate::escape;
 use crate::exit::Exit;
@@ -73,11 +73,8 @@ impl Template {
 
     /// The failure on a document.
     fn failed(&self, json: &str, error: &Error) -> Failure {
-        let members = Record::read(json).unwrap_or_default().into_members();
-        let named = members.iter().find(|(name, _)| ["link_id", "id"].contains(&&**name)).or(members.first());
-        let id = named.and_then(|(name, value)| Some(format!(" ({name} {})", cell(value)?)));
-        let message = format!("--render: {}{}", described(error), id.unwrap_or_default());
-        let failure = Failure::new(Exit::Failure, escape::one_line(&message));
+        let message = format!("--render: {}", described(error));
+        let failure = Failure::new(Exit::Failure, format!("{}{}", escape::one_line(&message), called(json)));
         if error.kind() != ErrorKind::UndefinedError {
             return failure;
         }

@@ -55,7 +55,7 @@ impl Wanted {
             (Some(_), Some(_)) => {
                 return Err(conflict("--jq", "--render", "jq can build text too: --jq '\"\\(.url)\"'"));
             }
-            (Some(code), None) => View::Jq(Box::new(Program::read(code)?)),
+            (Some(code), None) => View::Jq(Box::new(Program::read(code, global.spreadsheet_safe)?)),
             (None, Some(text)) => View::Template(Box::new(Template::read(text)?)),
             (None, None) => {
                 let format = if whole { Format::Json } else { default()? };

@@ -22,6 +22,12 @@ commands! {
     }
 }
 
+impl Events {
+    pub(crate) fn is_export(&self) -> bool {
+        matches!(self.action, Action::Export(_))
+    }
+}
+
 /// A filter for events.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Filters")]

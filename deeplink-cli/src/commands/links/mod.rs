@@ -79,4 +79,8 @@ impl Links {
     pub(crate) fn handles_signals(&self) -> bool {
         matches!(self.action, Action::Import(_) | Action::Bulk(_) | Action::Qr(_))
     }
+
+    pub(crate) fn is_export(&self) -> bool {
+        matches!(self.action, Action::Export(_))
+    }
 }

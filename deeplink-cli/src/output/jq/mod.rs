@@ -1,20 +1,29 @@
 //! `--jq`: a program of the jq language for every JSON document that is printed.
 
+mod guard;
+
 use std::cell::RefCell;
 use std::iter;
 
+use deeplink_core::formula;
 use jaq_core::compile::Undefined;
-use jaq_core::data::JustLut;
 use jaq_core::load::{self, Arena, File, Loader};
 use jaq_core::{Compiler, Ctx, Filter, Vars, native};
 use jaq_json::{Num, Val, read};
 
+use super::record::called;
 use super::runs::End;
 use crate::error::{Failure, Outcome, Stop};
 use crate::escape;
 use crate::exit::Exit;
 
-type Data = JustLut<Val>;
+use guard::{Data, Guarded, TooDeep, catch};
+
+/// How long a program may be, and how deeply its brackets may be nested: reading it is recursive.
+const MAX_LENGTH: usize = 1 << 16;
+const MAX_NESTING: usize = 256;
+/// How deeply a result may be nested.
+const MAX_RESULT: usize = 1_000;
 
 /// One result of a program.
 pub(super) enum Output {
@@ -26,15 +35,22 @@ pub(super) enum Output {
     Message(String),
 }
 
+/// The text of a cell of `@csv` and `@tsv`, without `--spreadsheet-safe` and with it.
+const PLAIN_CELLS: &str = "def cell_text: .;";
+const SAFE_CELLS: &str = "def cell_text: defused;";
+
 /// The formats `@csv` and `@tsv` of jq's manual, which jaq does not have.
 const DEFINITIONS: &str = r#"
 def cell_of(text):
-  if type == "string" then text
+  if type == "string" then cell_text | text
   elif type == "array" or type == "object" then error("\(tojson) is not valid in a CSV or TSV row")
   elif . == null then "" else tojson end;
-def @csv: map(cell_of("\"" + (split("\"") | join("\"\"")) + "\"")) | join(",");
-def @tsv: map(cell_of(split("\\") | join("\\\\") | split("\t") | join("\\t") | split("\n") | join("\\n")
-  | split("\r") | join("\\r"))) | join("\t");
+def row_of(name):
+  if type == "array" then .
+  else error("\(name) requires an array, such as [.link_id, .url] | \(name); this value is of type \(type)") end;
+def @csv: row_of("@csv") | map(cell_of("\"" + (split("\"") | join("\"\"")) + "\"")) | join(",");
+def @tsv: row_of("@tsv") | map(cell_of(split("\\") | join("\\\\") | split("\t") | join("\\t")
+  | split("\n") | join("\\n") | split("\r") | join("\\r"))) | join("\t");
 "#;
 
 thread_local! {
@@ -47,18 +63,37 @@ fn say(message: String) {
 }
 
 /// A program that was read.
-pub(crate) struct Program(Filter<Data>);
+pub(crate) struct Program {
+    filter: Filter<Data>,
+    /// Whether it uses `@csv` or `@tsv`.
+    has_csv: bool,
+}
 
 impl Program {
-    /// Reads a program. The failure says where it is wrong.
-    pub(super) fn read(code: &str) -> Outcome<Self> {
-        let own = jaq_core::load::parse(DEFINITIONS, |parser| parser.defs()).unwrap_or_default();
+    /// Whether cells for spreadsheets are among its results.
+    pub(super) fn has_csv(&self) -> bool {
+        self.has_csv
+    }
+
+    /// Reads a program, whose `@csv` is safe for spreadsheets or not. The failure says where it is wrong.
+    pub(super) fn read(code: &str, spreadsheet_safe: bool) -> Outcome<Self> {
+        fits(code)?;
+        let cells = if spreadsheet_safe { SAFE_CELLS } else { PLAIN_CELLS };
+        let own = [cells, DEFINITIONS].into_iter().flat_map(|text| {
+            jaq_core::load::parse(text, |parser| parser.defs()).unwrap_or_default()
+        });
         let definitions = jaq_core::defs().chain(jaq_std::defs()).chain(jaq_json::defs()).chain(own);
         let functions = jaq_core::funs::<Data>().chain(jaq_std::funs()).chain(jaq_json::funs());
         // The environment may hold a key, which dl does not print: `env` is null.
         let functions = functions.filter(|(name, ..)| !["env", "debug_empty", "stderr_empty"].contains(name));
         let functions = functions.chain([
             native::run::<Data>(("env", native::v(0), |_| native::bome(Ok(Val::default())))),
+            native::run::<Data>(("defused", native::v(0), |(_, value)| {
+                native::bome(Ok(match value {
+                    Val::TStr(text) => Val::from(formula::defuse(&String::from_utf8_lossy(&text)).into_owned()),
+                    value => value,
+                }))
+            })),
             native::run::<Data>(("debug_empty", native::v(0), |(_, value)| {
                 say(format!("[\"DEBUG:\",{}]", json_of(&value)));
                 Box::new(iter::empty())
@@ -84,19 +119,25 @@ impl Program {
                 Some((name, what)) => at_part(code, Some(name), &format!("{} {name} is not defined", what.as_str())),
                 None => at_part(code, None, "not a jq program"),
             })?;
-        Ok(Self(filter))
+        Ok(Self { filter, has_csv: code.contains("@csv") || code.contains("@tsv") })
     }
 
     /// Runs the program on a JSON document.
     pub(super) fn run(&self, json: &str, mut print: impl FnMut(Output) -> Outcome) -> Outcome<End> {
-        let failed = |why: &str| Stop::from(Failure::new(Exit::Failure, format!("--jq: {}", escape::one_line(why))));
+        let stopped = |why: &str, record: &str| {
+            let why = escape::one_line(why);
+            Stop::from(Failure::new(Exit::Failure, format!("--jq: {why}{record}")))
+        };
+        let failed = |why: &str| stopped(why, &called(json));
+        let too_deep = |TooDeep| failed("the program recurses too deeply");
         let input = read::parse_single(json.as_bytes()).map_err(|error| failed(&error.to_string()))?;
-        let context = Ctx::<Data>::new(&self.0.lut, Vars::new([]));
-        let mut results = self.0.id.run((context, input));
+        let context = Ctx::<Data>::new(Guarded::from_here(&self.filter.lut), Vars::new([]));
+        let mut results = catch(|| self.filter.id.run((context, input))).map_err(too_deep)?;
         loop {
-            let result = results
-                .next()
-                .map(|result| result.map_err(|exception| exception.get_err().map_err(jaq_core::Exn::get_halt)));
+            let result = catch(|| results.next()).map_err(too_deep)?;
+            let result = result.map(|result| {
+                result.map_err(|exception| exception.get_err().map_err(jaq_core::Exn::get_halt))
+            });
             let mut messages = MESSAGES.take();
             // `halt_error` says why before it halts.
             let last = match &result {
@@ -106,17 +147,70 @@ impl Program {
             messages.into_iter().try_for_each(|message| print(Output::Message(message)))?;
             match result {
                 Some(Ok(Val::TStr(text))) => print(Output::Text(String::from_utf8_lossy(&text).into_owned()))?,
+                Some(Ok(value)) if is_deep(&value) => {
+                    // Dropping it could exhaust the stack.
+                    std::mem::forget(value);
+                    return Err(failed(&format!("a result is nested more than {MAX_RESULT} levels deep")));
+                }
                 Some(Ok(value)) => print(Output::Json(json_of(&value)))?,
-                Some(Err(Ok(error))) => return Err(failed(&error.to_string())),
+                Some(Err(Ok(error))) => return Err(failed(&text_of(error))),
                 Some(Err(Err(Ok(0)))) => return Ok(End::Halted),
                 Some(Err(Err(Ok(code)))) => {
                     let why = last.unwrap_or_else(|| format!("the program halted with {code}"));
-                    return Err(failed(why.trim_end()));
+                    return Err(stopped(why.trim_end(), ""));
                 }
                 Some(Err(Err(Err(_)))) | None => return Ok(End::Done),
             }
         }
     }
+}
+
+/// Refuses a program that is so long, or nested so deeply, that reading it could exhaust the stack.
+fn fits(code: &str) -> Outcome {
+    if code.len() > MAX_LENGTH {
+        return Err(Failure::usage(format!("--jq: the program is longer than {MAX_LENGTH} bytes")).into());
+    }
+    let mut depth = 0_usize;
+    for byte in code.bytes() {
+        match byte {
+            b'(' | b'[' | b'{' => depth += 1,
+            b')' | b']' | b'}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth > MAX_NESTING {
+            let what = format!("--jq: the program's brackets are nested more than {MAX_NESTING} levels deep");
+            return Err(Failure::usage(what).into());
+        }
+    }
+    Ok(())
+}
+
+/// What an error says: the text of a string, or else the JSON of a value.
+fn text_of(error: jaq_core::Error<Val>) -> String {
+    match error.into_val() {
+        Val::TStr(text) => String::from_utf8_lossy(&text).into_owned(),
+        value if is_deep(&value) => {
+            std::mem::forget(value);
+            "a deeply nested value".to_owned()
+        }
+        value => json_of(&value),
+    }
+}
+
+/// Whether a value is nested so deeply that walking through it could exhaust the stack.
+fn is_deep(value: &Val) -> bool {
+    let mut next = vec![(value, 0)];
+    while let Some((value, depth)) = next.pop() {
+        if depth > MAX_RESULT {
+            return true;
+        }
+        match value {
+            Val::Arr(items) => next.extend(items.iter().map(|item| (item, depth + 1))),
+            Val::Obj(members) => next.extend(members.values().map(|member| (member, depth + 1))),
+            _ => {}
+        }
+    }
+    false
 }
 
 /// A value as JSON. What JSON does not have is null, if it is a number, or else a string.
@@ -177,72 +271,4 @@ fn at_part(code: &str, at: Option<&str>, what: &str) -> Failure {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn results(code: &str, json: &str) -> Vec<String> {
-        let mut lines = Vec::new();
-        let program = Program::read(code).unwrap_or_else(|stop| panic!("{code}: {stop:?}"));
-        let print = |result| {
-            lines.push(match result {
-                Output::Text(text) => text,
-                Output::Json(json) => format!("json {json}"),
-                Output::Message(message) => format!("message {message}"),
-            });
-            Ok(())
-        };
-        program.run(json, print).unwrap_or_else(|stop| panic!("{code}: {stop:?}"));
-        lines
-    }
-
-    #[test]
-    fn strings_are_raw_and_all_else_is_json() {
-        let json = r#"{"url":"https://go.example.com/é","n":1e400,"tags":["a","b"],"o":{"z":1,"a":null}}"#;
-        assert_eq!(results(".url", json), ["https://go.example.com/é"]);
-        assert_eq!(results(".tags[]", json), ["a", "b"]);
-        assert_eq!(results(".n, .o, .none", json), ["json 1e400", r#"json {"z":1,"a":null}"#, "json null"]);
-        assert_eq!(results("[.tags[] | ascii_upcase] | join(\",\")", json), ["A,B"]);
-        assert_eq!(results("empty", json), Vec::<String>::new());
-        assert_eq!(results("env, (env | type)", json), ["json null", "null"], "the environment stays here");
-    }
-
-    #[test]
-    fn a_wrong_program_says_where() {
-        for (code, place) in [
-            (".url |", "at the end of"),
-            (".url | nothing", "nothing/0 is not defined at column 8"),
-            (".[", "expected closing bracket at the end of"),
-            (".\"é\" | )", "at column 8"),
-            ("$x", "variable $x is not defined at column 1"),
-            ("", "at the end of"),
-        ] {
-            let Err(Stop::Failed(failure)) = Program::read(code) else { panic!("{code} was read") };
-            assert!(failure.message.contains(place), "{code}: {}", failure.message);
-            assert_eq!(failure.exit, Exit::Usage);
-        }
-    }
-
-    #[test]
-    fn a_failure_on_a_record_ends_the_command() {
-        let program = Program::read(".url.host").unwrap_or_else(|stop| panic!("{stop:?}"));
-        let Err(Stop::Failed(failure)) = program.run(r#"{"url":"x"}"#, |_| Ok(())) else { panic!("it ran") };
-        assert!(failure.exit == Exit::Failure && failure.message.starts_with("--jq: "), "{}", failure.message);
-        let halted = Program::read("halt").unwrap_or_else(|stop| panic!("{stop:?}")).run("{}", |_| Ok(()));
-        assert!(matches!(halted, Ok(End::Halted)));
-    }
-
-    #[test]
-    fn messages_are_for_stderr() {
-        assert_eq!(results("debug", "1"), ["message [\"DEBUG:\",1]", "json 1"]);
-        assert_eq!(results("stderr | empty", "\"a\""), ["message a"]);
-        let program = Program::read("\"gone\\n\" | halt_error").unwrap_or_else(|stop| panic!("{stop:?}"));
-        let Err(Stop::Failed(failure)) = program.run("{}", |_| panic!("it only fails")) else { panic!("it ran") };
-        assert_eq!(failure.message, "--jq: gone");
-    }
-
-    #[test]
-    fn every_result_is_json() {
-        assert_eq!(results("nan, infinite, [-infinite, 1]", "0"), ["json null", "json null", "json [null,1]"]);
-        assert_eq!(results("{a: nan, b: (\"x\" | tobytes)}", "0"), [r#"json {"a":null,"b":"x"}"#]);
-    }
-}
+mod tests;
