@@ -60,11 +60,11 @@ pub(crate) struct Global {
     pub(crate) json_fields: Option<Vec<String>>,
 
     /// Run a jq program on each JSON record, or with -o json on whole responses; strings are printed raw
-    #[arg(long, global = true, value_name = "PROGRAM")]
+    #[arg(long, global = true, value_name = "PROGRAM", allow_hyphen_values = true)]
     pub(crate) jq: Option<String>,
 
     /// Render each JSON record, or with -o json whole responses, with a Jinja template
-    #[arg(long, global = true, value_name = "TEMPLATE")]
+    #[arg(long, global = true, value_name = "TEMPLATE", allow_hyphen_values = true)]
     pub(crate) render: Option<String>,
 
     /// In CSV (-o csv, or @csv and @tsv of --jq), put ' in front of cells that a spreadsheet would treat as formulas; imports

@@ -102,6 +102,78 @@ fn a_signal_ends_a_program_that_never_ends() {
     }
 }
 
+/// A program that recurses without end, or is nested too deeply, is an error and not the end of the process by SIGABRT.
+#[test]
+fn recursion_and_nesting_have_an_end() {
+    let double = with_links(1);
+    let dl = Dl::at(&double.url);
+    let ran = dl.run("links list --jq 'def f: 1 + f; f'");
+    assert_eq!(ran.fails(1), "error: --jq: the program recurses too deeply (link_id link-0000)\n", "{ran}");
+    let ran = dl.run("links list --jq 'def f: [f]; f'");
+    assert!(ran.fails(1).contains("the program recurses too deeply"), "{ran}");
+    let ran = dl.run("links list --jq 'reduce range(100000) as $i (null; [.])'");
+    assert!(ran.fails(1).contains("a result is nested more than 1000 levels deep"), "{ran}");
+    assert_eq!(dl.run("links list --jq '[limit(5000; repeat(1))] | length'").ok(), "5000\n");
+    assert_eq!(dl.run("links list --jq 'def f: if . == 0 then 0 else . - 1 | f + 1 end; 2000 | f'").ok(), "2000\n");
+    let before = double.requests().len();
+    for open in ["[", "(", "{a:"] {
+        let ran = dl.run(&format!("links list --jq '{}'", open.repeat(3_000)));
+        assert!(ran.fails(2).contains("brackets are nested more than 256 levels deep"), "{ran}");
+    }
+    assert_eq!(double.requests().len(), before, "nothing is sent");
+    // Without brackets too.
+    let ran = dl.run(&format!("links list --jq '{}1'", "-".repeat(10_000)));
+    assert!(ran.code.is_some(), "{ran}");
+}
+
+/// What a program says is printed as it is, with the record that it failed on.
+#[test]
+fn an_error_of_a_program_names_the_record() {
+    let dl = Dl::at(&with_links(2).url);
+    let ran = dl.run("links list --jq 'if .link_id == \"link-0001\" then error(\"odd \\(.link_id)\") else .link_id end'");
+    assert_eq!((ran.code, ran.stderr.as_str()), (Some(1), "error: --jq: odd link-0001 (link_id link-0001)\n"), "{ran}");
+    let ran = dl.run("links list --jq '@csv'");
+    assert!(ran.fails(1).contains("@csv requires an array, such as [.link_id, .url] | @csv"), "{ran}");
+    let ran = dl.run("links list -o json --jq 'error(\"no\")'");
+    assert_eq!(ran.fails(1), "error: --jq: no\n", "{ran}");
+}
+
+/// A program or a template that begins with `-` needs no `=`.
+#[test]
+fn filters_may_begin_with_a_hyphen() {
+    let dl = Dl::at(&with_links(1).url);
+    assert_eq!(dl.run("links list --render '- {{ link_id }}'").ok(), "- link-0000\n");
+    assert_eq!(dl.run("links list --jq '-(1)'").ok(), "-1\n");
+}
+
+/// Text that a spreadsheet would run is made safe in the CSV of programs too, and the flag never does nothing.
+#[test]
+fn spreadsheet_safe_applies_to_programs() {
+    let body = r#"{"link_id":"one","url":"https://go.example.com/one","name":"=1+1","status":"active","enabled":true,"created_at":"2026-11-20T09:30:00.000Z","updated_at":"2026-11-20T09:30:00.000Z"}"#;
+    let double = Double::new(move |_| Answer::new(200, body));
+    let dl = Dl::at(&double.url);
+    let row = "links get one --jq '[.link_id, .name] |";
+    assert_eq!(dl.run(&format!("{row} @csv'")).ok(), "\"one\",\"=1+1\"\n");
+    assert_eq!(dl.run(&format!("{row} @csv' --spreadsheet-safe")).ok(), "\"one\",\"'=1+1\"\n");
+    assert_eq!(dl.run(&format!("{row} @tsv' --spreadsheet-safe")).ok(), "one\t'=1+1\n");
+    assert!(dl.run("links get one -o csv --fields name --spreadsheet-safe").ok().contains("'=1+1"));
+    let before = double.requests().len();
+    for line in [
+        "links get one",
+        "links get one -o json",
+        "links get one -o yaml",
+        "links get one -o id",
+        "links get one --json name",
+        "links get one --jq .name",
+        "links get one --render '{{ name }}'",
+        "links export -o jsonl",
+    ] {
+        let ran = dl.run(&format!("{line} --spreadsheet-safe"));
+        assert!(ran.fails(2).contains("--spreadsheet-safe applies only to CSV"), "{line}: {ran}");
+    }
+    assert_eq!(double.requests().len(), before, "nothing is sent");
+}
+
 /// Numbers that a template cannot hold do not stop it.
 #[test]
 fn numbers_of_any_size_are_rendered() {
@@ -124,6 +196,9 @@ fn commands_without_json_refuse_filters() {
         "token --jq .",
         "open signin --no-browser --render x",
         "webhooks sample click --jq .type",
+        "completions bash --jq .",
+        "man --jq .",
+        "help output --render x",
     ] {
         let ran = dl.run(line);
         assert!(ran.stdout.is_empty() && ran.fails(2).contains("--jq and --render"), "{line}: {ran}");

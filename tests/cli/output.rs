@@ -139,6 +139,29 @@ fn fields_choose_and_order() {
     );
 }
 
+/// Fields may be separated by blanks, named twice, or named as the API names them.
+#[test]
+fn fields_are_found_by_every_name() {
+    let body = r#"{"link_id":"one","url":"https://go.example.com/one","social_preview":{"title":"T"},"metadata":{"season":"spring"},"status":"active"}"#;
+    let double = Double::new(move |_| Answer::new(200, body));
+    let dl = Dl::at(&double.url);
+    assert_eq!(dl.run("links get one --fields 'link_id, status'").ok(), "one\tactive\n");
+    assert_eq!(dl.run("links get one --json link_id,link_id,status").ok(), "{\"link_id\":\"one\",\"status\":\"active\"}\n");
+    assert_eq!(
+        dl.run("links get one --json social_preview.title,social.title,metadata.season,metadata.none").ok(),
+        "{\"social_preview.title\":\"T\",\"metadata.season\":\"spring\",\"metadata.none\":null}\n"
+    );
+    assert_eq!(dl.run("links get one --json social.title").ok(), "{\"social.title\":\"T\"}\n");
+    assert_eq!(
+        dl.run("links get one -o csv --fields social_preview.title,metadata.season").ok(),
+        "social_preview.title,metadata.season\r\nT,spring\r\n"
+    );
+    for line in ["--fields metadata.", "--json nothing", "--fields 'link_id,,url'"] {
+        let ran = dl.run(&format!("links get one {line}"));
+        assert!(ran.fails(2).contains("unknown field") && ran.stderr.contains("metadata.KEY"), "{ran}");
+    }
+}
+
 /// JSON is the service's answer: unknown fields, the digits of numbers and the order of keys are kept.
 #[test]
 fn json_is_the_body_of_the_service() {

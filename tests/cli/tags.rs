@@ -112,3 +112,21 @@ fn links_get_and_lose_tags() {
     dl.run("links tag spring-1 --add a,b").fails(3);
     assert_eq!(double.requests().len(), before, "nothing is sent");
 }
+
+/// Free text may begin with `-`.
+#[test]
+fn text_may_begin_with_a_hyphen() {
+    let double = crate::links::willing();
+    let dl = Dl::at(&double.url);
+    dl.run(
+        "links create https://example.com/ --title '-20% off' --og-description '- a' --name -n --cta '-> go' --description -d \
+         --tag -50 --meta -k=-v --utm-source -news",
+    )
+    .ok();
+    let body = double.only().json();
+    assert_eq!(body["social_preview"], json!({"title": "-20% off", "description": "- a"}));
+    assert_eq!((&body["name"], &body["tags"]), (&json!("-n"), &json!(["-50"])));
+    assert_eq!(body["agent_context"], json!({"cta": "-> go", "description": "-d"}));
+    assert_eq!(body["metadata"], json!({"-k": "-v"}));
+    assert_eq!(body["web_url"], "https://example.com/?utm_source=-news");
+}

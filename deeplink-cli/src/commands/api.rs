@@ -33,13 +33,13 @@ pub(crate) struct Api {
     /// Path, such as /v1/links
     path: String,
     /// JSON body field, as a string
-    #[arg(short = 'f', long = "field", value_name = "K=V")]
+    #[arg(short = 'f', long = "field", value_name = "K=V", allow_hyphen_values = true)]
     text: Vec<String>,
     /// JSON body field, as JSON or @FILE containing JSON
     #[arg(short = 'F', long = "json-field", value_name = "K=JSON")]
     json: Vec<String>,
     /// Query parameter
-    #[arg(long, value_name = "K=V")]
+    #[arg(long, value_name = "K=V", allow_hyphen_values = true)]
     query: Vec<String>,
     /// File with the body, or - for stdin
     #[arg(long, value_name = "FILE", conflicts_with_all = ["text", "json"])]

@@ -29,10 +29,10 @@ pub(crate) struct Conversion {
     #[arg(long, value_name = "CODE")]
     currency: Option<String>,
     /// Idempotency key: repeats within 30 days are ignored (keys sent with publishable keys are separate from others)
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", allow_hyphen_values = true)]
     idempotency_key: Option<String>,
     /// Metadata entry, as a string; may be repeated
-    #[arg(long, value_name = "K=V", conflicts_with = "meta_json")]
+    #[arg(long, value_name = "K=V", allow_hyphen_values = true, conflicts_with = "meta_json")]
     meta: Vec<String>,
     /// Metadata as a JSON object, or @FILE containing one
     #[arg(long, value_name = "JSON|@FILE")]

@@ -109,6 +109,18 @@ impl Noun {
     pub(crate) fn field(&self, name: &str) -> Option<&'static Field> {
         self.fields.iter().find(|field| field.name == name)
     }
+
+    /// A field by its name, by where the API has it, such as `social_preview.title`, or as an entry of the metadata. The latter
+    /// two are called what they were asked for.
+    pub(super) fn field_or_path(&self, name: &str) -> Option<&'static Field> {
+        let entry = || self.field("metadata").filter(|_| name.strip_prefix("metadata.").is_some_and(|key| !key.is_empty()));
+        let other = || self.fields.iter().find(|field| field.path == name).or_else(entry);
+        self.field(name).or_else(|| {
+            // Few are asked for, and they are used until the end.
+            let (kind, name) = (other()?.kind, &*name.to_owned().leak());
+            Some(&*Box::leak(Box::new(Field { name, path: name, kind })))
+        })
+    }
 }
 
 /// Defines kinds of records. A field is `"name" = "path": Kind`; the path defaults to the name and the kind to `Plain`. A

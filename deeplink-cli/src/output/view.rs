@@ -49,7 +49,8 @@ impl Wanted {
                 return Err(conflict("--json", "--fields", "--json A,B is the same as -o json --fields A,B"));
             }
         }
-        let fields = global.json_fields.clone().or_else(|| global.fields.clone());
+        let fields = global.json_fields.as_ref().or(global.fields.as_ref());
+        let fields = fields.map(|names| names.iter().map(|name| name.trim().to_owned()).collect());
         let fields_flag = if global.json_fields.is_some() { "--json" } else { "--fields" };
         let view = match (&global.jq, &global.render) {
             (Some(_), Some(_)) => {

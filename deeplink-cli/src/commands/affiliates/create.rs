@@ -20,7 +20,7 @@ use crate::output::{self, Format};
 ))]
 pub(crate) struct Create {
     /// Display name of the partner
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     name: String,
     /// Identifier for use in code: 2 to 32 characters from a-z, 0-9 and '-', unique in the account
     #[arg(long, value_name = "WORD")]

@@ -21,7 +21,7 @@ pub(crate) struct Update {
     /// ID of the affiliate
     id: String,
     /// Display name of the partner
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     name: Option<String>,
     /// Status of its credentials: active or disabled
     #[arg(long, value_name = "STATUS", hide_possible_values = true)]

@@ -60,7 +60,7 @@ struct Ios {
 ))]
 struct Android {
     /// Package name, such as com.example.app
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", allow_hyphen_values = true)]
     package: String,
     /// SHA-256 of each signing certificate: 64 hex digits, or pairs separated by ':'
     #[arg(long = "sha256", value_name = "FINGERPRINT", required = true, num_args = 1.., value_delimiter = ',')]
@@ -73,7 +73,7 @@ struct Android {
 #[derive(Debug, Args)]
 struct Looks {
     /// Display name of the app
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     name: Option<String>,
     /// Icon: URL of a square image, served over HTTPS
     #[arg(long, value_name = "URL")]

@@ -32,7 +32,7 @@ pub(crate) struct Content {
     #[arg(long, value_name = "URL")]
     android_store: Option<String>,
     /// Metadata entry, as a string; may be repeated
-    #[arg(long, value_name = "K=V", conflicts_with = "meta_json")]
+    #[arg(long, value_name = "K=V", allow_hyphen_values = true, conflicts_with = "meta_json")]
     meta: Vec<String>,
     /// Metadata as a JSON object, or @FILE containing one
     #[arg(long, value_name = "JSON|@FILE")]
@@ -41,22 +41,22 @@ pub(crate) struct Content {
     #[arg(long, value_name = "WORD")]
     action: Option<String>,
     /// Call to action, at most 120 characters; also the landing page's button label if at most 48
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     cta: Option<String>,
     /// Context for AI agents, at most 500 characters
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     description: Option<String>,
     /// Preview title, at most 120 characters
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     title: Option<String>,
     /// Preview description, at most 300 characters
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     og_description: Option<String>,
     /// Preview image
     #[arg(long, value_name = "URL")]
     image: Option<String>,
     /// Name of the link, visible only to your team, at most 120 characters
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     name: Option<String>,
     /// When the link expires: RFC 3339, a date, or how long from now, such as 30d
     #[arg(long, value_name = "WHEN", value_parser = parse_later)]
@@ -65,7 +65,7 @@ pub(crate) struct Content {
     #[arg(long, value_name = "URL")]
     expired_url: Option<String>,
     /// Tag of the link, visible only to your team, at most 40 characters; may be repeated
-    #[arg(long = "tag", value_name = "TAG")]
+    #[arg(long = "tag", value_name = "TAG", allow_hyphen_values = true)]
     tags: Vec<String>,
     /// Additional ID or path that leads to the link, such as that of a printed short link; may be repeated
     #[arg(long = "alias", value_name = "PATH")]

@@ -31,13 +31,13 @@ pub(crate) struct Explain {
     #[arg(long = "as", value_name = "VISITOR", value_parser = visitors(), hide_possible_values = true)]
     visitor: Option<SampleVisitor>,
     /// User-Agent header to send
-    #[arg(long, value_name = "TEXT", conflicts_with = "visitor")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true, conflicts_with = "visitor")]
     user_agent: Option<String>,
     /// Accept header to send
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     accept: Option<String>,
     /// Sec-CH-UA-Platform header to send, such as Android
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     os: Option<String>,
     /// Domain to visit, such as the alternate domain [default: the link's]
     #[arg(long, value_name = "HOST")]

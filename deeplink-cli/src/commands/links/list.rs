@@ -34,13 +34,13 @@ pub(crate) struct Filter {
     #[arg(long, value_name = "WHEN", value_parser = parse_given)]
     created_before: Option<Given>,
     /// Only links with this text in ID, aliases, name, tags, URLs, preview title or metadata (case-insensitive)
-    #[arg(long, visible_alias = "search", value_name = "TEXT")]
+    #[arg(long, visible_alias = "search", value_name = "TEXT", allow_hyphen_values = true)]
     q: Option<String>,
     /// Only links whose ID starts with this text
     #[arg(long, value_name = "PREFIX")]
     id_prefix: Option<String>,
     /// Only links with this tag; if repeated, only links with all of these tags
-    #[arg(long = "tag", value_name = "TAG")]
+    #[arg(long = "tag", value_name = "TAG", allow_hyphen_values = true)]
     tags: Vec<String>,
 }
 

@@ -26,10 +26,10 @@ pub(crate) struct TagLinks {
     #[arg(value_name = "ID|-", required = true)]
     ids: Vec<String>,
     /// Tag to add; may be repeated
-    #[arg(long, value_name = "TAG", required_unless_present = "remove")]
+    #[arg(long, value_name = "TAG", allow_hyphen_values = true, required_unless_present = "remove")]
     add: Vec<String>,
     /// Tag to remove; may be repeated
-    #[arg(long, value_name = "TAG")]
+    #[arg(long, value_name = "TAG", allow_hyphen_values = true)]
     remove: Vec<String>,
 }
 

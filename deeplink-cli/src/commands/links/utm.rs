@@ -10,19 +10,19 @@ use crate::error::{Failure, Outcome};
 #[command(next_help_heading = "UTM parameters of the web page")]
 pub(crate) struct Utm {
     /// Where visitors come from, such as newsletter
-    #[arg(long = "utm-source", value_name = "TEXT")]
+    #[arg(long = "utm-source", value_name = "TEXT", allow_hyphen_values = true)]
     source: Option<String>,
     /// Kind of channel, such as email
-    #[arg(long = "utm-medium", value_name = "TEXT")]
+    #[arg(long = "utm-medium", value_name = "TEXT", allow_hyphen_values = true)]
     medium: Option<String>,
     /// Campaign
-    #[arg(long = "utm-campaign", value_name = "TEXT")]
+    #[arg(long = "utm-campaign", value_name = "TEXT", allow_hyphen_values = true)]
     campaign: Option<String>,
     /// Paid search keyword
-    #[arg(long = "utm-term", value_name = "TEXT")]
+    #[arg(long = "utm-term", value_name = "TEXT", allow_hyphen_values = true)]
     term: Option<String>,
     /// Variant of the ad or link
-    #[arg(long = "utm-content", value_name = "TEXT")]
+    #[arg(long = "utm-content", value_name = "TEXT", allow_hyphen_values = true)]
     content: Option<String>,
 }
 

@@ -41,16 +41,16 @@ pub(crate) struct Attribute {
 #[command(next_help_heading = "Device")]
 struct Device {
     /// Operating system
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     os: Option<String>,
     /// Operating system version
     #[arg(long, value_name = "VERSION")]
     os_version: Option<String>,
     /// Device model
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     device_model: Option<String>,
     /// Device manufacturer
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     device_manufacturer: Option<String>,
     /// Language and region, such as en-GB
     #[arg(long, value_name = "LOCALE")]
@@ -59,7 +59,7 @@ struct Device {
     #[arg(long, value_name = "WORD")]
     platform: Option<String>,
     /// Device region
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     region: Option<String>,
     /// Time zone, such as Europe/Paris
     #[arg(long, value_name = "ZONE")]

@@ -17,7 +17,7 @@ pub(super) struct Made {
     #[arg(long)]
     legacy: bool,
     /// Set a field to another value, such as data.user_id=user-7
-    #[arg(long, value_name = "PATH=VALUE")]
+    #[arg(long, value_name = "PATH=VALUE", allow_hyphen_values = true)]
     set: Vec<String>,
     /// Seed: the same number always produces the same body
     #[arg(long, value_name = "N", default_value_t = 0)]
