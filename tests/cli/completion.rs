@@ -46,6 +46,9 @@ fn ids_come_from_the_service() {
     assert_eq!(offered(at(), "dl links get sp"), ["spring-42", "spring-43"]);
     assert_eq!(offered(at(), "dl stats win"), ["winter-1"]);
     assert_eq!(offered(at(), "dl links list --tag s"), ["spring"]);
+    assert_eq!(offered(at(), "dl links list --tag a"), ["a b"], "the script quotes it");
+    assert_eq!(offered(at(), "dl links list --tag=s"), ["--tag=spring"]);
+    assert_eq!(offered(at(), "dl links get "), ["spring-42", "spring-43", "winter-1"], "and no options");
     assert_eq!(offered(at(), "dl domains verify g"), ["go.example.com"]);
     assert_eq!(offered(at(), "dl apps delete app_"), [app("ios")["id"].as_str().expect("an id")]);
     assert_eq!(offered(at(), "dl links create --affiliate aff_"), [affiliate()["id"].as_str().expect("an id")]);
@@ -61,6 +64,10 @@ fn profiles_and_values_need_no_service() {
     assert_eq!(offered(dl(), "dl links list --profile d"), ["default"]);
     assert_eq!(offered(dl(), "dl links list --status de"), ["deleted"]);
     assert_eq!(offered(dl(), "dl links list -o j"), ["json", "jsonl"]);
+    assert_eq!(offered(dl(), "dl links list --output=j"), ["--output=json", "--output=jsonl"]);
+    assert_eq!(offered(dl(), "dl links list --fields lin"), ["link_id"]);
+    assert_eq!(offered(dl(), "dl links list --json url,sta"), ["url,status"]);
+    assert_eq!(offered(dl(), "dl apps list --json=bun"), ["--json=bundle_id"]);
     assert_eq!(offered(dl(), "dl stats --group-by referer"), ["referer_host"]);
     let groups = offered(dl(), "dl stats --group-by ").into_iter();
     let tops: Vec<String> = groups.filter(|group| !["day", "hour"].contains(&group.as_str())).collect();
@@ -114,6 +121,8 @@ fn an_unknown_shell_is_an_error() {
 fn whatever_fails_nothing_is_printed() {
     assert!(offered(Dl::new(), "dl links get sp").is_empty(), "nothing is configured");
     assert!(offered(Dl::at("http://127.0.0.1:1"), "dl links get sp").is_empty(), "nobody listens");
+    assert!(offered(Dl::at("http://127.0.0.1:1"), "dl links get ").is_empty(), "options are not offered instead");
+    assert!(!offered(Dl::at("http://127.0.0.1:1"), "dl links get -").is_empty());
     let refusing = Double::new(|_| Answer::error(401, "unauthorized", "no"));
     assert!(offered(Dl::at(&refusing.url), "dl links get sp").is_empty());
     let hostile = Double::new(|_| Answer::new(200, "<html>"));
@@ -141,4 +150,43 @@ fn scripts_ask_dl() {
     let mut bash = std::process::Command::new("bash");
     bash.args(["-n", "dl.bash"]).current_dir(dl.dir()).stdin(Stdio::null());
     assert!(bash.status().expect("bash").success());
+}
+
+/// Bash splits a line at `=`, `:` and `@`, and replaces only the last part.
+#[test]
+fn bash_completes_what_it_splits() {
+    let dl = Dl::new();
+    dl.file("dl.bash", dl.run("completions bash").ok());
+    // In place of dl: it writes down the word that is completed, and offers what the test says.
+    dl.file(
+        "try.bash",
+        r#"dl() { shift; local word=${@:$((_CLAP_COMPLETE_INDEX + 1)):1}; echo "$word" >&3; printf '%s\n' $OFFER; }
+. ./dl.bash
+exec 3>asked
+try() {
+    local line=$1 typed=$2; shift 2
+    COMP_LINE=$line COMP_POINT=${#line} COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMP_TYPE=9
+    COMPREPLY=()
+    _clap_complete_dl dl "$typed" "${COMP_WORDS[COMP_CWORD]}" 2>/dev/null
+    printf '<%s>' "${COMPREPLY[@]}"; echo
+}
+IFS=$'\n'
+OFFER=$'--output=json\n--output=jsonl' try 'dl links list --output=j' j dl links list --output = j
+OFFER=$'--output=json' try 'dl links list --output=' '' dl links list --output =
+OFFER=$'https://go.example.com/x' try 'dl links get https://go' //go dl links get https : //go
+OFFER=$'Spring sale' try 'dl links list --tag Sp' Sp dl links list --tag Sp
+OFFER=$'Spring sale' try 'dl links list --tag "Sp' Sp dl links list --tag '"Sp'
+"#,
+    );
+    let mut bash = std::process::Command::new("bash");
+    bash.args(["--norc", "try.bash"]).current_dir(dl.dir()).stdin(Stdio::null());
+    let ran = bash.output().expect("bash");
+    assert_eq!(
+        String::from_utf8_lossy(&ran.stdout),
+        "<json><jsonl>\n<json>\n<//go.example.com/x>\n<Spring\\ sale>\n<Spring sale>\n",
+        "{}",
+        String::from_utf8_lossy(&ran.stderr)
+    );
+    let asked = std::fs::read_to_string(dl.dir().join("asked")).expect("what dl was asked");
+    assert_eq!(asked, "--output=j\n--output=\nhttps://go\nSp\nSp\n");
 }

@@ -13,7 +13,7 @@ use crate::output::Out;
 #[derive(Debug, Args)]
 #[command(after_help = help(
     "With this script, the shell runs dl to complete a command line, so that IDs of links, domains, webhooks, apps, \
-     affiliates and tags, and names of profiles are completed, too. IDs come from the profile's service; if it does not \
+     affiliates and tags, and names of profiles and of fields (--fields, --json) are completed, too. IDs come from the profile's service; if it does not \
      respond within two seconds, no IDs are offered. If the key is in a locked keyring, completing an ID may prompt you \
      to unlock it. --static prints a script that never runs dl. After you update dl, save the script again.",
     &[

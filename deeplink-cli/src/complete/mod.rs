@@ -3,6 +3,9 @@
 //! IDs come from the service of the profile, within two seconds. Whatever fails, there is nothing to complete, and nothing is
 //! printed: the user is in the middle of a line.
 
+mod fields;
+mod shells;
+
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -40,7 +43,8 @@ pub(crate) fn handle(args: &[OsString]) -> Outcome<bool> {
     let words = Arc::new(args.to_vec());
     let tree = || with_sources(Cli::command(), "", &words);
     let dir = std::env::current_dir().ok();
-    let handled = CompleteEnv::with_factory(tree).var(VARIABLE).try_complete(args.iter().cloned(), dir.as_deref());
+    let request = CompleteEnv::with_factory(tree).var(VARIABLE).shells(Shells(&shells::ALL));
+    let handled = request.try_complete(args.iter().cloned(), dir.as_deref());
     // Only a request can fail. The scripts of the shells put the line after `--`, and print no failure.
     handled.or_else(|_| if args.iter().any(|word| word == "--") { Ok(true) } else { Err(unknown_shell().into()) })
 }
@@ -54,6 +58,9 @@ fn unknown_shell() -> Failure {
 
 /// The script that makes a shell ask.
 pub(crate) fn registration(shell: &str) -> Vec<u8> {
+    if shell == "bash" {
+        return shells::BASH.into();
+    }
     let mut script = Vec::new();
     if let Some(shell) = Shells::builtins().completer(shell) {
         // Writing to memory cannot fail.
@@ -74,6 +81,8 @@ enum Source {
     Words(Vec<&'static str>),
     /// The profiles of the configuration.
     Profiles,
+    /// The fields of what the command prints.
+    Fields,
     /// A list of the service.
     List(&'static List),
 }
@@ -112,6 +121,7 @@ fn source(path: &str, flag: &str, value_name: &str) -> Option<Source> {
     let group = path.split(' ').next().unwrap_or_default();
     Some(match (path, flag, value_name) {
         (_, "profile", _) | ("profile use" | "profile remove", "", _) => Source::Profiles,
+        (_, "fields" | "json", "A,B") => Source::Fields,
         (_, "affiliate", _) | (_, "", "AFFILIATE") => Source::List(&AFFILIATES),
         (_, "tag", _) | ("links tag", "add" | "remove", _) | (_, "", "TAG") => Source::List(&TAGS),
         (_, "domain", _) | (_, "", "DOMAIN") if path != "domains add" => Source::List(&DOMAINS),
@@ -159,6 +169,10 @@ fn with_sources(command: Command, path: &str, words: &Arc<Vec<OsString>>) -> Com
                 arg.add(ArgValueCandidates::new(move || known.iter().map(CompletionCandidate::new).collect::<Vec<_>>()))
             }
             Some(Source::Profiles) => arg.add(ArgValueCandidates::new(profiles)),
+            Some(Source::Fields) => {
+                let words = Arc::clone(words);
+                arg.add(ArgValueCandidates::new(move || fields::of_line(&typed(&words))))
+            }
             Some(Source::List(list)) => {
                 let words = Arc::clone(words);
                 arg.add(ArgValueCompleter::new(move |typed: &OsStr| {
@@ -213,12 +227,16 @@ async fn fetch(ctx: &Context, list: &List, typed: &str) -> Option<Vec<Completion
     Some(items.iter().filter_map(read).collect())
 }
 
+/// The words of the line that is being typed.
+fn typed(words: &[OsString]) -> Vec<&str> {
+    words.iter().skip_while(|word| *word != "--").skip(1).filter_map(|word| word.to_str()).collect()
+}
+
 /// The settings of the line that is being typed, for a command that only reads and never prompts.
 fn context(words: &[OsString]) -> Option<Context> {
     let mut line: Vec<OsString> =
         ["dl", "--quiet", "--no-input", "--retries=0", "--timeout=2s"].into_iter().map(Into::into).collect();
-    let typed: Vec<&str> =
-        words.iter().skip_while(|word| *word != "--").skip(1).filter_map(|word| word.to_str()).collect();
+    let typed = typed(words);
     for flag in ["--profile", "--base-url", "--api-key-file"] {
         if let Some(value) = value_of(&typed, flag) {
             line.push(format!("{flag}={value}").into());
@@ -235,7 +253,8 @@ fn context(words: &[OsString]) -> Option<Context> {
     Context::new(global, env, Arc::new(console), false).ok()
 }
 
-/// The last value of a flag on the line. Bash splits words at `=` and `:`, so that what belongs together is joined.
+/// The last value of a flag on the line. An earlier script for bash splits words at `=` and `:`, so that what belongs together
+/// is joined.
 fn value_of(words: &[&str], flag: &str) -> Option<String> {
     let is_break = |word: &&&str| !word.is_empty() && word.chars().all(|c| matches!(c, '=' | ':'));
     let at = words.iter().rposition(|word| word.split('=').next() == Some(flag))?;
@@ -260,9 +279,10 @@ fn candidate(value: &str, about: &str) -> CompletionCandidate {
     CompletionCandidate::new(value).help((!about.is_empty()).then(|| about.into()))
 }
 
-/// Whether a value is one word to every shell, without quotes.
+/// Whether a value is one word to every shell, without quotes but those that the scripts add to blanks.
 fn is_word(value: &str) -> bool {
-    !value.is_empty() && value.chars().all(|c| c.is_alphanumeric() || matches!(c, '-' | '_' | '.' | ':' | '/' | '@'))
+    let is_safe = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.' | ':' | '/' | '@' | ' ');
+    !value.is_empty() && value.trim() == value && value.chars().all(is_safe)
 }
 
 #[cfg(test)]
@@ -286,6 +306,8 @@ mod tests {
             ("webhooks test", "", "ID", Source::List(&WEBHOOKS)),
             ("apps delete", "", "ID|-", Source::List(&APPS)),
             ("", "profile", "NAME", Source::Profiles),
+            ("", "fields", "A,B", Source::Fields),
+            ("", "json", "A,B", Source::Fields),
             ("profile use", "", "NAME", Source::Profiles),
             ("links list", "sort", "ORDER", Source::Words(vec!["newest", "oldest"])),
             ("billing checkout", "", "PLAN", Source::Words(vec!["pro", "business", "scale"])),
@@ -322,8 +344,8 @@ mod tests {
 
     #[test]
     fn only_words_are_offered() {
-        assert!(is_word("spring-42") && is_word("Größe") && is_word("go.example.com"));
-        for value in ["", "a b", "$(id)", "a*", "a'b", "a\u{1b}", "a;b"] {
+        assert!(is_word("spring-42") && is_word("Größe") && is_word("go.example.com") && is_word("Spring sale"));
+        for value in ["", " ", " a", "a ", "a\tb", "$(id)", "a $(id)", "a*", "a'b", "a\u{1b}", "a;b"] {
             assert!(!is_word(value), "{value}");
         }
     }
