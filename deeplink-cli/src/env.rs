@@ -131,6 +131,12 @@ impl Env {
     }
 }
 
+/// The date that what is generated has instead of the current one, in seconds since 1970 (reproducible-builds.org).
+#[expect(clippy::disallowed_methods, reason = "this is where dl reads its environment")]
+pub(crate) fn source_date() -> Option<i64> {
+    env::var("SOURCE_DATE_EPOCH").ok()?.parse().ok()
+}
+
 /// Whether the name of a locale, such as `de_CH.UTF-8@euro`, has UTF-8 as its encoding.
 fn names_utf8(locale: &str) -> bool {
     let encoding = locale.split('.').nth(1).unwrap_or_default().split('@').next().unwrap_or_default();

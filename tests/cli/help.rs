@@ -381,3 +381,22 @@ fn completions_and_manual_know_every_command() {
     }
     assert!(dl.run("man").ok().contains("dl"));
 }
+
+/// Every page has a header, a date and a footer, and dl(1) has the sections that a reader looks for.
+#[test]
+fn manual_pages_are_complete() {
+    let dl = Dl::new().env("SOURCE_DATE_EPOCH", "1700000000");
+    dl.run("man --dir pages").ok();
+    for (name, ..) in commands() {
+        let name = if name.is_empty() { "dl".to_owned() } else { format!("dl-{}", name.replace(' ', "-")) };
+        let page = std::fs::read_to_string(dl.dir().join(format!("pages/{name}.1"))).expect("a page");
+        let version = env!("CARGO_PKG_VERSION");
+        let title = format!("\n.TH {} 1 2023-11-14 \"dl {version}\" \"User Commands\"\n", name.to_uppercase());
+        assert!(page.contains(&title), "{name}: {page}");
+        assert!(page.contains("\n.SH EXAMPLES\n") && !page.contains(".SH EXTRA"), "{name}");
+    }
+    let root = dl.run("man");
+    for part in [".SH \"EXIT STATUS\"", ".SH ENVIRONMENT", ".SH FILES", "DL_BASE_URL", "SIGTERM", "config.toml"] {
+        assert!(root.ok().contains(part), "{part}: {root}");
+    }
+}
