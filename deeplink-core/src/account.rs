@@ -50,7 +50,7 @@ pub struct UpdateAccount {
     #[serde(default, skip_serializing_if = "Patch::is_keep")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     pub time_zone: Patch<String>,
-    /// An http or https URL of an icon; pages show only https icons.
+    /// An http or https URL of an icon, at most 2,048 bytes; pages show only https icons.
     #[serde(default, skip_serializing_if = "Patch::is_keep")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = Uri, max_length = 2048))]
     pub icon_url: Patch<String>,

@@ -64,7 +64,7 @@ pub struct CreateApp {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(max_items = 20))]
     pub sha256_fingerprints: Option<Vec<String>>,
-    /// An http or https URL of the app's icon; pages show only https icons.
+    /// An http or https URL of the app's icon, at most 2,048 bytes; pages show only https icons.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(max_length = 2048))]
     pub icon_url: Option<String>,

@@ -143,7 +143,7 @@ pub struct NewWebhook {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(examples(json!({"events": ["conversion"]}))))]
 #[non_exhaustive]
 pub struct UpdateWebhook {
-    /// URL that events are posted to.
+    /// URL that events are posted to, at most 2,048 bytes.
     #[serde(default, skip_serializing_if = "Patch::is_keep")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = Uri, max_length = 2_048))]
     pub url: Patch<String>,

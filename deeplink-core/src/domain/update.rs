@@ -20,12 +20,13 @@ pub const MAX_ALLOWED_HOSTS: usize = 50;
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(examples(json!({"root_url": "https://www.example.com/", "not_found_url": "https://www.example.com/404"}))))]
 #[non_exhaustive]
 pub struct UpdateDomain {
-    /// URL that visitors to `/` on the domain are redirected to, with 302: an http or https URL with a public host.
+    /// URL that visitors to `/` on the domain are redirected to, with 302: an http or https URL with a public host, at
+    /// most 2,048 bytes.
     #[serde(default, skip_serializing_if = "Patch::is_keep")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = Uri, max_length = 2048))]
     pub root_url: Patch<String>,
-    /// URL that visitors to a nonexistent link are redirected to, with 302: an http or https URL with a public
-    /// host.
+    /// URL that visitors to a nonexistent link are redirected to, with 302: an http or https URL with a public host, at
+    /// most 2,048 bytes.
     #[serde(default, skip_serializing_if = "Patch::is_keep")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = Uri, max_length = 2048))]
     pub not_found_url: Patch<String>,

@@ -28,7 +28,7 @@ pub struct CreateLink {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(max_length = 2048))]
     pub ios_deep_link: Option<String>,
-    /// The App Store page (apps.apple.com or itunes.apple.com).
+    /// The App Store page (apps.apple.com or itunes.apple.com), at most 2,048 bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(max_length = 2048))]
     pub ios_store_url: Option<String>,
@@ -36,11 +36,11 @@ pub struct CreateLink {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(max_length = 2048))]
     pub android_deep_link: Option<String>,
-    /// The Google Play page (play.google.com).
+    /// The Google Play page (play.google.com), at most 2,048 bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(max_length = 2048))]
     pub android_store_url: Option<String>,
-    /// The web page for desktops and all other visitors: an http or https URL with a public host.
+    /// The web page for desktops and all other visitors: an http or https URL with a public host, at most 2,048 bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(max_length = 2048))]
     pub web_url: Option<String>,
@@ -67,8 +67,8 @@ pub struct CreateLink {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(format = DateTime))]
     pub expires_at: Option<String>,
-    /// URL that visitors are redirected to after the link has expired, with the same rules as `web_url`; without
-    /// it, they see a notice.
+    /// URL that visitors are redirected to after the link has expired, with the same rules as `web_url`, at most 2,048
+    /// bytes; without it, they see a notice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(max_length = 2048))]
     pub expired_url: Option<String>,

@@ -79,7 +79,7 @@ pub struct SocialPreview {
     /// At most 300 characters.
     #[cfg_attr(feature = "openapi", schema(max_length = 300))]
     pub description: Option<String>,
-    /// An http or https URL of an image.
+    /// An http or https URL of an image, at most 2,048 bytes.
     #[cfg_attr(feature = "openapi", schema(max_length = 2048))]
     pub image_url: Option<String>,
 }

@@ -17,23 +17,23 @@ use crate::time::Timestamp;
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(examples(json!({"web_url": "https://www.example.com/summer"}))))]
 #[non_exhaustive]
 pub struct UpdateLink {
-    /// Deep link that opens the iOS app.
+    /// Deep link that opens the iOS app, at most 2,048 bytes.
     #[serde(default, skip_serializing_if = "Patch::is_keep")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, required = false, max_length = 2048))]
     pub ios_deep_link: Patch<String>,
-    /// The App Store page.
+    /// The App Store page, at most 2,048 bytes.
     #[serde(default, skip_serializing_if = "Patch::is_keep")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, required = false, max_length = 2048))]
     pub ios_store_url: Patch<String>,
-    /// Deep link that opens the Android app.
+    /// Deep link that opens the Android app, at most 2,048 bytes.
     #[serde(default, skip_serializing_if = "Patch::is_keep")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, required = false, max_length = 2048))]
     pub android_deep_link: Patch<String>,
-    /// The Google Play page.
+    /// The Google Play page, at most 2,048 bytes.
     #[serde(default, skip_serializing_if = "Patch::is_keep")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, required = false, max_length = 2048))]
     pub android_store_url: Patch<String>,
-    /// The web page.
+    /// The web page, at most 2,048 bytes.
     #[serde(default, skip_serializing_if = "Patch::is_keep")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, required = false, max_length = 2048))]
     pub web_url: Patch<String>,
@@ -62,7 +62,7 @@ pub struct UpdateLink {
     #[serde(default, skip_serializing_if = "Patch::is_keep")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, required = false, format = DateTime))]
     pub expires_at: Patch<String>,
-    /// URL that visitors are redirected to after the link has expired.
+    /// URL that visitors are redirected to after the link has expired, at most 2,048 bytes.
     #[serde(default, skip_serializing_if = "Patch::is_keep")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, required = false, max_length = 2048))]
     pub expired_url: Patch<String>,

@@ -165,8 +165,8 @@ fn media_types(message: &Value) -> impl Iterator<Item = (&str, &Value)> {
 
 fn field(schemas: Schemas<'_>, parameter: &Value) -> Field {
     let text = |name: &str| parameter[name].as_str().unwrap_or_default();
-    let mut limits = schemas.limits(&parameter["schema"]);
-    limits.extend(restrictions(parameter));
+    let mut limits = schemas.limits(&parameter["schema"], text("description"));
+    limits.extend(restrictions(parameter, text("description")));
     Field {
         name: text("name").to_owned(),
         place: text("in").to_owned(),

@@ -62,7 +62,7 @@ impl<'a> Schemas<'a> {
             kind: self.kind(value),
             is_required: required.is_some_and(|names| names.iter().any(|of| of == name)),
             about: markdown::line(self.about(value)),
-            limits: markdown::line(&self.limits(value).join("; ")),
+            limits: markdown::line(&self.limits(value, self.about(value)).join("; ")),
             words: self.words(name, value, self.about(value)),
         });
         parts.chain(own).collect()
@@ -119,12 +119,13 @@ impl<'a> Schemas<'a> {
         }
     }
 
-    /// What restricts the values of a schema, in Markdown. The limits of an object are those of its fields.
-    pub(super) fn limits(self, schema: &Value) -> Vec<String> {
+    /// What restricts the values of a schema, in Markdown, unless its description says so. The limits of an object are those of
+    /// its fields.
+    pub(super) fn limits(self, schema: &Value, about: &str) -> Vec<String> {
         let target = self.target(schema).map(|(_, target)| target).filter(|target| !is_object(target));
-        let inner = alternatives(schema).chain(target).flat_map(|of| self.limits(of));
-        let items = schema.get("items").into_iter().flat_map(|items| self.limits(items));
-        restrictions(schema).chain(inner).chain(items.map(|limit| format!("each {limit}"))).collect()
+        let inner = alternatives(schema).chain(target).flat_map(|of| self.limits(of, about));
+        let items = schema.get("items").into_iter().flat_map(|items| self.limits(items, about));
+        restrictions(schema, about).chain(inner).chain(items.map(|limit| format!("each {limit}"))).collect()
     }
 
     /// Adds the names of the schemas that a part of the document refers to, directly or not.
@@ -169,31 +170,60 @@ impl<'a> Schemas<'a> {
     }
 }
 
-/// The restrictions that a schema or a parameter itself has, in Markdown.
-pub(super) fn restrictions(part: &Value) -> impl Iterator<Item = String> {
+/// The restrictions that a schema or a parameter itself has, in Markdown, without the ranges that its description states.
+pub(super) fn restrictions(part: &Value, about: &str) -> impl Iterator<Item = String> {
     let default = part.get("default").filter(|value| !value.is_null());
     let default =
         default.map(|value| format!("default `{}`", value.as_str().map_or_else(|| value.to_string(), str::to_owned)));
     let pattern = part["pattern"].as_str().map(|pattern| format!("matches `{pattern}`"));
     let deprecated = (part["deprecated"] == true).then(|| "deprecated".to_owned());
+    let range = |low, high, unit| range(part, about, low, high, unit);
     default
         .into_iter()
-        .chain(range(part, "minimum", "maximum", ""))
-        .chain(range(part, "minLength", "maxLength", " characters"))
-        .chain(range(part, "minItems", "maxItems", " items"))
+        .chain(range("minimum", "maximum", ""))
+        .chain(range("minLength", "maxLength", " characters"))
+        .chain(range("minItems", "maxItems", " items"))
         .chain(pattern)
         .chain(deprecated)
 }
 
-/// A restriction of a number; every number that is counted is at least 0.
-fn range(part: &Value, low: &str, high: &str, unit: &str) -> Option<String> {
+/// A restriction of a number, unless the description states it, which knows the unit better: the length of a URL is counted in
+/// bytes. Every number that is counted is at least 0.
+fn range(part: &Value, about: &str, low: &str, high: &str, unit: &str) -> Option<String> {
     let number = |name: &str| part.get(name).filter(|value| value.is_number());
-    match (number(low).filter(|low| **low != 0 || number(high).is_some()), number(high)) {
+    let (low, high) = (number(low).filter(|low| **low != 0 || number(high).is_some()), number(high));
+    if states(about, high.or(low)?) {
+        return None;
+    }
+    match (low.map(grouped), high.map(grouped)) {
         (Some(low), Some(high)) => Some(format!("{low} to {high}{unit}")),
         (Some(low), None) => Some(format!("at least {low}{unit}")),
         (None, Some(high)) => Some(format!("at most {high}{unit}")),
         (None, None) => None,
     }
+}
+
+/// Whether a text has a number, with or without commas, or as a word.
+fn states(text: &str, number: &Value) -> bool {
+    const WORDS: [&str; 11] = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"];
+    let digits = number.to_string();
+    let word = number.as_u64().and_then(|number| WORDS.get(usize::try_from(number).ok()?));
+    let mut words = text.split(|c: char| !c.is_alphanumeric() && c != ',');
+    words.any(|found| found.replace(',', "") == digits || word.is_some_and(|word| found.trim_matches(',') == *word))
+}
+
+/// A number as texts have it: with a comma before every three digits.
+fn grouped(number: &Value) -> String {
+    let text = number.to_string();
+    let (sign, digits) = text.strip_prefix('-').map_or(("", &*text), |digits| ("-", digits));
+    if !digits.bytes().all(|digit| digit.is_ascii_digit()) {
+        return text;
+    }
+    let with_comma = |(at, digit): (usize, char)| {
+        let comma = (at > 0 && (digits.len() - at).is_multiple_of(3)).then_some(',');
+        comma.into_iter().chain([digit])
+    };
+    sign.chars().chain(digits.chars().enumerate().flat_map(with_comma)).collect()
 }
 
 fn is_object(schema: &Value) -> bool {
@@ -230,6 +260,10 @@ mod tests {
                 "count": {"type": "integer", "minimum": 0},
                 "size": {"oneOf": [{"$ref": "#/components/schemas/Size"}, {"type": "null"}], "default": "m"},
                 "tags": {"type": "array", "maxItems": 3, "items": {"type": "string", "maxLength": 40}},
+                "url": {"type": "string", "maxLength": 2048, "description": "A URL, at most 2,048 bytes."},
+                "pages": {"type": "integer", "minimum": 1, "maximum": 2048, "description": "Up to 20480 or 2 are usual."},
+                "amount": {"type": "integer", "minimum": -9_007_199_254_740_991_i64, "maximum": 100},
+                "parts": {"type": "array", "maxItems": 5, "description": "The parts: at most five, in order."},
             }},
             "Box": {"allOf": [item, {"properties": {"link_id": {"type": "string", "description": "An `ID`"}}}]},
         });
@@ -261,5 +295,9 @@ mod tests {
         assert_eq!((&*find("size").kind, &*find("size").limits), (values, "default <code>m</code>"));
         assert_eq!(find("size").words, "size s m l xl ");
         assert_eq!(find("tags").limits, "at most 3 items; each at most 40 characters");
+        assert_eq!(find("url").limits, "", "the description states it, in bytes");
+        assert_eq!(find("pages").limits, "1 to 2,048");
+        assert_eq!(find("amount").limits, "-9,007,199,254,740,991 to 100");
+        assert_eq!(find("parts").limits, "");
     }
 }
