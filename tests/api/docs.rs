@@ -194,6 +194,12 @@ async fn the_search_finds_guides_and_operations() {
         ("webhook-timestamp", "href=\"/docs/reference/webhooks#on_click\""),
         ("retry_for", "href=\"/docs/reference/webhooks#create_webhook\""),
         ("x402Version", "href=\"/docs/reference/errors#object\""),
+        ("429", "href=\"/docs/reference/errors#rate_limited\""),
+        ("cors", "href=\"/docs/api#calls-from-web-pages-cors\""),
+        ("authentication", "href=\"/docs/api#authentication\""),
+        ("pagination", "href=\"/docs/api#pagination\""),
+        ("retries", "href=\"/docs/api#errors-retries-and-limits\""),
+        ("webhooks signing", "href=\"/docs/webhooks#"),
         ("quokka", "No results for “<bdi>quokka</bdi>”"),
         ("", "Enter one or more words"),
         (" \u{0}\u{7} ", "Enter one or more words"),
@@ -202,6 +208,11 @@ async fn the_search_finds_guides_and_operations() {
         assert!(page.contains(expected), "{query:?}: {page}");
         assert!(page.contains("aria-label=\"Documentation\"") && page.contains("id=\"q\""), "{query:?}");
     }
+    // What many entries have is cut, and the page says so.
+    let many = search(&world, "link").await;
+    let listed = many.split_once("<ul class=\"card entries\">").expect("results").1;
+    assert_eq!(listed.matches("<li><a href=").count(), 20, "{many}");
+    assert!(many.contains("The best 20 of ") && !search(&world, "conversion_rate").await.contains("The best "), "{many}");
     let none = world.nobody.get("/docs/search").await;
     assert!(none.status == 200 && none.text().contains("Enter one or more words"));
     let head = world.nobody.ask(Method::HEAD, "/docs/search?q=link").send().await;
@@ -270,6 +281,8 @@ async fn other_spellings_of_a_page_lead_to_it() {
         ("/docs/quickstart.md", "303 /docs/quickstart"),
         ("/docs/reference/", "303 /docs/reference"),
         ("/docs/reference/links/", "303 /docs/reference/links"),
+        ("/docs/search/?q=abc", "303 /docs/search?q=abc"),
+        ("/docs/quickstart/?utm_source=x", "303 /docs/quickstart?utm_source=x"),
         ("/docs/nowhere/", "404 "),
         ("/docs/nowhere.md", "404 "),
         ("/docs/quickstart.md/", "404 "),
@@ -277,5 +290,34 @@ async fn other_spellings_of_a_page_lead_to_it() {
     ] {
         let reply = world.nobody.get(path).await;
         assert_eq!(format!("{} {}", reply.status, reply.header("location")), expected, "{path}");
+    }
+}
+
+/// A browser that asks for a page that does not exist gets the contents and the search.
+#[tokio::test]
+async fn a_missing_page_leads_back_to_the_documentation() {
+    let world = spawn().await;
+    let reply = world.nobody.browse(Method::GET, "/docs/nowhere").send().await;
+    let page = reply.text();
+    assert_eq!((reply.status, reply.header("vary")), (404, "Accept"));
+    for part in ["<h1>Page not found</h1>", "id=\"q\"", "aria-label=\"Documentation\"", "href=\"/docs\">contents</a>"] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    assert!(!page.contains("deleted"), "{page}");
+}
+
+/// Search engines show what a page is about, and its address is not told to other sites.
+#[tokio::test]
+async fn pages_say_what_they_are_about() {
+    let world = spawn().await;
+    for (path, about) in [
+        ("/docs", "How to create links, open apps from them, measure results and run the service."),
+        ("/docs/webhooks", "Receive events on your server."),
+        ("/docs/reference/errors", "The error object, and what each code means."),
+    ] {
+        let reply = world.nobody.get(path).await;
+        assert_eq!(reply.header("referrer-policy"), "same-origin", "{path}");
+        let meta = format!("<meta name=\"description\" content=\"{about}\">");
+        assert!(reply.text().contains(&meta), "{path}");
     }
 }

@@ -62,9 +62,10 @@ pub(crate) fn files() -> Router<Shared> {
     Router::new().route("/robots.txt", get(robots)).route("/.well-known/security.txt", get(security))
 }
 
-/// Links may be crawled, so that their previews work; the API is not for indexing.
+/// Links may be crawled, so that their previews work, and so may the documentation, which `/llms.txt` refers to; the API is not for
+/// indexing.
 static ROBOTS: LazyLock<Fixed> = LazyLock::new(|| {
-    Fixed::new("User-agent: *\nAllow: /r/\nDisallow: /v1/\nDisallow: /docs\n", TEXT).with(CACHE_CONTROL, AN_HOUR)
+    Fixed::new("User-agent: *\nAllow: /r/\nAllow: /docs\nDisallow: /docs/search\nDisallow: /v1/\n", TEXT).with(CACHE_CONTROL, AN_HOUR)
 });
 
 async fn robots(asked: HeaderMap) -> Response {

@@ -16,20 +16,25 @@ mod tables;
 use std::sync::LazyLock;
 
 use axum::Router;
-use axum::extract::{Request, State};
+use axum::extract::{FromRequestParts, Request, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use deeplink_core::visitor::{Form, wants_json};
+use http::StatusCode;
+use http::header::{
+    ACCEPT, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, REFERRER_POLICY, VARY,
+};
 use sha2::{Digest, Sha256};
 use tokio::sync::OnceCell;
 use tokio::task::spawn_blocking;
 
-use self::site::{CSS, HOME, SITE, Site};
+use self::site::{CSS, HOME, SEARCH, SITE, Site};
 use crate::error::ApiError;
 use crate::http::extract::Query;
 use crate::http::fixed::Fixed;
+use crate::http::host::OnServiceHost;
 use crate::http::redirect::see_other;
 use crate::pages::missing;
 use crate::state::Shared;
@@ -47,8 +52,12 @@ static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
 const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
 
 /// Pages change only with a release: cached by browsers but always revalidated, so that a release is seen at once.
-fn headers() -> [(HeaderName, HeaderValue); 2] {
-    [(CONTENT_SECURITY_POLICY, POLICY.clone()), (CACHE_CONTROL, HeaderValue::from_static("no-cache"))]
+fn headers() -> [(HeaderName, HeaderValue); 3] {
+    [
+        (CONTENT_SECURITY_POLICY, POLICY.clone()),
+        (CACHE_CONTROL, HeaderValue::from_static("no-cache")),
+        (REFERRER_POLICY, HeaderValue::from_static("same-origin")),
+    ]
 }
 
 fn fixed(html: String) -> Fixed {
@@ -88,10 +97,25 @@ async fn show(State(app): State<Shared>, request: Request) -> Response {
     }
     // As the file is named in the repository, or as a directory.
     let other = path.strip_suffix(".md").or_else(|| path.strip_suffix('/'));
-    match other.filter(|path| site.pages.contains_key(*path)) {
-        Some(path) => see_other(path),
-        None => missing::show(State(app), request).await,
+    match other.filter(|path| *path == SEARCH || site.pages.contains_key(*path)) {
+        Some(path) => match request.uri().query() {
+            Some(query) => see_other(&format!("{path}?{query}")),
+            None => see_other(path),
+        },
+        None => unknown(app, site, request).await,
     }
+}
+
+/// The answer to a path that is no page: for a browser on the service's host, one with the contents and the search.
+async fn unknown(app: Shared, site: &Site, request: Request) -> Response {
+    let (mut parts, body) = request.into_parts();
+    let is_browser = wants_json(parts.headers.get_all(ACCEPT)) == (Form::Html { explicit: true });
+    if !is_browser || OnServiceHost::from_request_parts(&mut parts, &app).await.is_err() {
+        return missing::show(State(app), Request::from_parts(parts, body)).await;
+    }
+    let told = [(CONTENT_TYPE, HTML), (VARY, HeaderValue::from_static("Accept"))];
+    let headers: HeaderMap = headers().into_iter().chain(told).collect();
+    (StatusCode::NOT_FOUND, headers, site.missing.clone()).into_response()
 }
 
 async fn find(query: Query) -> Result<Response, ApiError> {

@@ -134,6 +134,9 @@ impl<'a> Reader<'a> {
             fields: self.schemas.fields(schema),
         });
         let fields = words(body.iter().flat_map(|body| &body.fields).chain(&parameters));
+        let answers: Vec<_> =
+            self.responses(event).map(|(status, response)| answer(self.schemas, status, response)).collect();
+        let statuses = answers.iter().map(|answer| format!("{} {}", answer.status, answer.reason)).collect::<Vec<_>>().join(" ");
         let method = method.to_uppercase();
         Operation {
             id: text("operationId").to_owned(),
@@ -141,9 +144,9 @@ impl<'a> Reader<'a> {
             summary: markdown::line(summary.trim_end_matches('.')),
             callers: None,
             can_be_paid: false,
-            words: format!("{method} {path} {} {} {fields}", text("operationId"), about.replace('`', "")),
+            words: format!("{method} {path} {} {} {fields} {statuses}", text("operationId"), about.replace('`', "")),
             about: markdown::text(&about),
-            answers: self.responses(event).map(|(status, response)| answer(self.schemas, status, response)).collect(),
+            answers,
             example: serde_json::to_string_pretty(&request["content"]["application/json"]["example"]).ok(),
             path: path.to_owned(),
             method,

@@ -21,7 +21,7 @@ use crate::visit::page::{BASE_CSS, compact_css};
 pub(super) const HOME: &str = "/docs";
 const REFERENCE: &str = "/docs/reference";
 const ERRORS: &str = "/docs/reference/errors";
-const SEARCH: &str = "/docs/search";
+pub(super) const SEARCH: &str = "/docs/search";
 
 pub(super) static CSS: LazyLock<String> =
     LazyLock::new(|| compact_css(&[BASE_CSS, COMMON_CSS, include_str!("../../templates/docs/docs.css")]));
@@ -30,6 +30,8 @@ pub(super) static CSS: LazyLock<String> =
 struct Frame<'a> {
     css: &'static str,
     title: &'a str,
+    /// What the page is about, for search engines; empty if its title says all.
+    about: &'a str,
     path: &'a str,
     groups: &'a [Group],
     /// What was searched for.
@@ -38,7 +40,11 @@ struct Frame<'a> {
 
 impl<'a> Frame<'a> {
     fn new(groups: &'a [Group], title: &'a str, path: &'a str) -> Self {
-        Self { css: &CSS, title, path, groups, query: "" }
+        Self { css: &CSS, title, about: "", path, groups, query: "" }
+    }
+
+    fn about(self, about: &'a str) -> Self {
+        Self { about, ..self }
     }
 }
 
@@ -111,7 +117,15 @@ struct ErrorsPage<'a> {
 #[template(path = "docs/search.html")]
 struct SearchPage<'a> {
     frame: Frame<'a>,
+    /// The best results, and how many there are.
     hits: Vec<Hit<'a>>,
+    total: usize,
+}
+
+#[derive(Template)]
+#[template(path = "docs/missing.html")]
+struct MissingPage<'a> {
+    frame: Frame<'a>,
 }
 
 /// Everything that is served.
@@ -119,19 +133,23 @@ pub(super) struct Site {
     groups: Vec<Group>,
     /// The pages by their paths.
     pub(super) pages: HashMap<String, Fixed>,
+    /// The page for a path that is none of them.
+    pub(super) missing: String,
     entries: Vec<Entry>,
 }
 
 pub(super) static SITE: LazyLock<Site> = LazyLock::new(|| {
     let document: Value = serde_json::from_str(openapi::text()).unwrap_or_default();
     let tags = reference::tags(&document);
-    let mut site = Site { groups: Vec::new(), pages: HashMap::new(), entries: Vec::new() };
+    let mut site = Site { groups: Vec::new(), pages: HashMap::new(), missing: String::new(), entries: Vec::new() };
     let groups = groups(&tags);
     site.add_guides(&groups);
     site.add_reference(&groups, &tags, &reference::errors(&document));
-    let frame = Frame::new(&groups, "Documentation", HOME);
+    let about = "How to create links, open apps from them, measure results and run the service.";
+    let frame = Frame::new(&groups, "Documentation", HOME).about(about);
     site.add(HOME, &ContentsPage { frame, groups: guide::GROUPS, tags: &tags });
-    Site { groups, ..site }
+    let missing = MissingPage { frame: Frame::new(&groups, "Page not found", "") }.render().unwrap_or_default();
+    Site { groups, missing, ..site }
 });
 
 fn groups(tags: &[Tag]) -> Vec<Group> {
@@ -163,18 +181,19 @@ impl Site {
                 self.entries.push(Entry::new(&section.heading, title, path, &section.text));
             }
             let Some((Section { anchor, .. }, sections)) = sections.split_first() else { continue };
-            let (frame, next) = (Frame::new(groups, title, &path), guides.peek().copied());
+            let (frame, next) = (Frame::new(groups, title, &path).about(guide.about), guides.peek().copied());
             self.add(&path, &GuidePage { frame, anchor, html: &html, sections, next });
         }
     }
 
     fn add_reference(&mut self, groups: &[Group], tags: &[Tag], errors: &Errors) {
-        self.add(REFERENCE, &ReferencePage { frame: Frame::new(groups, "API reference", REFERENCE), tags });
-        let frame = Frame::new(groups, "Error codes", ERRORS);
+        let frame = Frame::new(groups, "API reference", REFERENCE).about("Every operation of the API, by topic.");
+        self.add(REFERENCE, &ReferencePage { frame, tags });
+        let frame = Frame::new(groups, "Error codes", ERRORS).about("The error object, and what each code means.");
         self.add(ERRORS, &ErrorsPage { frame, errors });
         for tag in tags {
             let path = tag.path();
-            self.add(&path, &TagPage { frame: Frame::new(groups, &tag.title, &path), tag });
+            self.add(&path, &TagPage { frame: Frame::new(groups, &tag.title, &path).about(&tag.about), tag });
             for Operation { id, method, path: of, heading, words, callers, .. } in tag.all() {
                 let method = if callers.is_some() { method.as_str() } else { "event" };
                 let title = format!("{heading} ({method} {of})");
@@ -182,8 +201,9 @@ impl Site {
             }
         }
         self.add_objects(tags, errors);
-        for Code { name, words, .. } in &errors.codes {
-            self.entries.push(Entry::new(name, "Error codes", format!("{ERRORS}#{name}"), words));
+        for Code { name, words, status, .. } in &errors.codes {
+            let words = format!("{status} {words}");
+            self.entries.push(Entry::new(name, "Error codes", format!("{ERRORS}#{name}"), &words));
         }
     }
 
@@ -205,6 +225,7 @@ impl Site {
     pub(super) fn results(&self, words: &[String]) -> askama::Result<String> {
         let query = words.join(" ");
         let frame = Frame { query: &query, ..Frame::new(&self.groups, "Search", SEARCH) };
-        SearchPage { frame, hits: search::find(&self.entries, words) }.render()
+        let (hits, total) = search::find(&self.entries, words);
+        SearchPage { frame, hits, total }.render()
     }
 }
