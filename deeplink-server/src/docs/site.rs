@@ -202,8 +202,8 @@ impl Site {
         }
         self.add_objects(tags, errors);
         for Code { name, words, status, .. } in &errors.codes {
-            let words = format!("{status} {words}");
-            self.entries.push(Entry::new(name, "Error codes", format!("{ERRORS}#{name}"), &words));
+            let title = format!("{name} ({status})");
+            self.entries.push(Entry::new(&title, "Error codes", format!("{ERRORS}#{name}"), words));
         }
     }
 
