@@ -14,6 +14,7 @@ use deeplink_core::user::Email;
 use serde::Serialize;
 use url::Url;
 
+use crate::base_url::BaseUrl;
 use crate::error::{Failure, Outcome, Stop};
 use crate::escape;
 
@@ -82,6 +83,29 @@ pub(crate) fn link_id(text: &str) -> Outcome {
         None => failure,
     }
     .into())
+}
+
+/// A link that was given by its ID or its URL.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LinkAt {
+    pub(crate) id: String,
+    /// The host of the URL, unless it is that of the service at the base URL.
+    pub(crate) host: Option<String>,
+}
+
+/// The ID of a link that may exist, or the URL of one, `https://HOST/ID` or `https://HOST/r/ID`.
+pub(crate) fn link(text: &str, base: &BaseUrl) -> Outcome<LinkAt> {
+    if !text.contains("://") {
+        link_id(text)?;
+        return Ok(LinkAt { id: text.to_owned(), host: None });
+    }
+    let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+    let url = url.ok_or_else(|| Failure::invalid("the link is not a valid URL").code("invalid_id").field("link_id"))?;
+    let path = url.path().trim_end_matches('/');
+    let id = path.strip_prefix("/r/").or_else(|| path.strip_prefix('/')).unwrap_or_default();
+    link_id(id)?;
+    let host = url.host_str().filter(|_| url.origin().ascii_serialization() != base.origin());
+    Ok(LinkAt { id: id.to_owned(), host: host.map(str::to_owned) })
 }
 
 /// The name of an uploaded logo.
@@ -175,4 +199,26 @@ fn id<T: FromStr<Err: Display>>(text: &str, field: &'static str, hint: &'static 
     let Err(why) = text.parse::<T>() else { return Ok(()) };
     let what = format!("\"{}\" is {why}", escape::one_line(text));
     Err(Failure::invalid(what).code("invalid_id").field(field).hint(hint).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_is_given_by_its_id_or_its_url() {
+        let base: BaseUrl = "https://dl.example.com".parse().expect("a URL");
+        for (text, id, host) in [
+            ("spring-42", "spring-42", None),
+            ("https://dl.example.com/r/spring-42", "spring-42", None),
+            ("https://go.example.com/spring-42/?utm_source=a#b", "spring-42", Some("go.example.com")),
+            ("http://dl.example.com/r/spring-42", "spring-42", Some("dl.example.com")),
+        ] {
+            let found = link(text, &base).unwrap_or_else(|stop| panic!("{text}: {stop:?}"));
+            assert_eq!((&*found.id, found.host.as_deref()), (id, host), "{text}");
+        }
+        for text in ["https://go.example.com/l/2024/spring", "https://go.example.com/", "ftp://a.example/spring", "a b"] {
+            assert!(link(text, &base).is_err(), "{text}");
+        }
+    }
 }

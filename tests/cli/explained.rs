@@ -66,15 +66,35 @@ fn without_a_visitor_the_devices_are_compared() {
     let compared = dl.run("links explain spring-42");
     let rows: Vec<&str> = compared.ok().lines().collect();
     assert_eq!(rows.len(), 6);
-    assert_eq!(rows[0], "iphone\tredirect\thttps://example.com/\tD14");
+    assert_eq!(rows[0], "iphone\tredirect\thttps://example.com/");
     let names = SampleVisitor::DEVICES.map(|device| device.name);
     let listed = dl.run("links explain spring-42 -o json").json();
     let listed: Vec<_> = listed.as_array().expect("a list").iter().map(|why| why["as"].clone()).collect();
     assert_eq!(listed, names.map(serde_json::Value::from));
     assert_eq!(double.requests().len(), 12);
+    assert_eq!(dl.run("links explain spring-42 -o id").ok(), "spring-42\n", "one link has one ID");
+    assert_eq!(double.requests().len(), 18);
     let held = dl.run("links explain spring-42 --dry-run");
     assert_eq!(held.ok().lines().count(), 6, "{held}");
-    assert_eq!(double.requests().len(), 12);
+    assert_eq!(double.requests().len(), 18);
+}
+
+/// A link may be given by its URL, as to `dl links resolve`; the service checks the host.
+#[test]
+fn a_url_is_explained_on_its_host() {
+    let double = service();
+    let dl = Dl::at(&double.url);
+    for (link, host) in [
+        (format!("{}/r/spring-42", double.url), None),
+        ("https://go.example.com/spring-42?a=b".to_owned(), Some("go.example.com")),
+    ] {
+        dl.run(&format!("explain {link} --as curl")).ok();
+        let request = double.requests().pop().expect("a request");
+        assert_eq!(request.line(), "GET /v1/links/spring-42/explain");
+        assert_eq!(asked(&request, "host").as_deref(), host, "{link}");
+    }
+    assert!(dl.run("explain https://go.example.com/x/y/z").fails(3).contains("is not a link ID"));
+    assert!(dl.run("explain https://go.example.com/spring-42 --host a.example").fails(2).contains("--host"));
 }
 
 #[test]
@@ -111,7 +131,7 @@ fn people_read_where_it_leads_and_why() {
     assert!(text.contains("\ndecision    step 7, row D14\n"), "{text}");
     let text = shown("links explain spring-42");
     assert!(
-        text.starts_with("VISITOR    RESPONSE  TARGET                ROW\niphone     redirect  https://"),
+        text.starts_with("VISITOR    RESPONSE  TARGET\niphone     redirect  https://"),
         "{text}"
     );
     assert!(text.ends_with("note: add --as iphone to see why\n"), "{text}");

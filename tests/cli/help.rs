@@ -327,9 +327,30 @@ fn a_browser_is_sent_and_nothing_is_asked() {
     }
     assert!(dl.run("open 'a b' -n").fails(3).contains("is not a link ID"));
     assert_eq!(dl.run("open").code, Some(2));
+    assert!(dl.run("open -n").fails(2).contains("requires the ID or URL of a link, or a page"));
+    let json = format!("{{\"url\":\"{}/account/links/spring-42\"}}\n", double.url);
+    assert_eq!(dl.run("open spring-42 -n -o json").ok(), json);
     let nobody = dl.run("open signin");
     assert!(nobody.ok().ends_with("/signin\n"), "{nobody}");
     assert!(dl.run("open signin --provider elsewhere").code == Some(2) && double.requests().is_empty());
+}
+
+/// A URL on a host of somebody else may have the ID of another link, whose page must not be opened.
+#[test]
+fn a_url_on_another_host_is_checked_before_its_page_is_opened() {
+    let double = Double::new(|request| match request.query("host") {
+        Some("go.example.com") => explanation(),
+        _ => Answer::error(400, "bad_request", "host must be a verified domain of this account"),
+    });
+    let dl = Dl::at(&double.url);
+    let ran = dl.run("open https://evil.example/r/spring-42");
+    assert!(ran.stdout.is_empty() && ran.fails(3).contains("host must be a verified domain"), "{ran}");
+    let ran = dl.run("open https://go.example.com/spring-42");
+    assert_eq!(ran.ok(), format!("{}/account/links/spring-42\n", double.url));
+    assert_eq!(double.lines(), ["GET /v1/links/spring-42/explain"; 2]);
+    let before = double.requests().len();
+    dl.run(&format!("open {}/r/spring-42 -o json", double.url)).ok();
+    assert_eq!(double.requests().len(), before, "the service's own host needs no check");
 }
 
 #[test]

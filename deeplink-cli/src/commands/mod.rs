@@ -128,7 +128,7 @@ impl Command {
             Self::Demo(command) => command.run(ctx).await,
             Self::Login(command) => command.run(ctx).await,
             Self::Signup(command) => command.run(ctx).await,
-            Self::Open(command) => command.run(ctx),
+            Self::Open(command) => command.run(ctx).await,
             Self::Session(command) => command.run(ctx).await,
             Self::Team(command) => command.run(ctx).await,
             Self::Keys(command) => command.run(ctx).await,

@@ -1,12 +1,14 @@
 //! `dl open`: the service's own pages, in a browser.
 
 use clap::{Args, Subcommand, ValueEnum};
+use deeplink_client::ExplainQuery;
 use deeplink_core::routes;
 
 use crate::context::Context;
 use crate::error::{Failure, Outcome};
-use crate::given;
+use crate::given::{self, LinkAt};
 use crate::help::help;
+use crate::output;
 
 /// Open a page of the service in the browser
 #[derive(Debug, Args)]
@@ -14,8 +16,9 @@ use crate::help::help;
     args_conflicts_with_subcommands = true,
     arg_required_else_help = true,
     after_help = help(
-        "With the ID or URL of a short link, such as \"dl open spring-42\", opens the link's page in the account. The URL of \
-         the page is printed too; with --dry-run it is only printed. To visit the link itself, use dl links open.",
+        "With the ID or URL of a short link, such as \"dl open spring-42\", opens the link's page in the account. If the URL has \
+         another host than the service, dl first asks the service whether the link is there. The URL of the page is printed \
+         too; with --dry-run it is only printed. To visit the link itself, use dl links open.",
         &["dl open signin", "dl open signin --provider github --no-browser"]
     )
 )]
@@ -54,21 +57,45 @@ enum Provider {
 }
 
 impl Open {
-    pub(crate) fn run(self, ctx: &Context) -> Outcome {
+    pub(crate) async fn run(self, ctx: &Context) -> Outcome {
         ctx.out.refuse_filter("a URL that is printed as text", "omit them")?;
+        let base = ctx.base_url()?;
         let (path, opens) = match (self.page, self.link) {
             (Some(Page::Signin(signin)), _) => (signin.path(), !signin.no_browser),
-            (None, Some(link)) => (format!("/account/links/{}", id_of(&link)?), true),
-            (None, None) => return Err(Failure::usage("dl open requires a page").hint("dl open signin").into()),
+            (None, Some(link)) => {
+                let link = given::link(&link, &base)?;
+                check(ctx, &link).await?;
+                (format!("/account/links/{}", link.id), true)
+            }
+            (None, None) => {
+                let what = "dl open requires the ID or URL of a link, or a page";
+                return Err(Failure::usage(what).hint("dl open spring-42, or dl open signin").into());
+            }
         };
-        let address = format!("{}{path}", ctx.base_url()?);
-        ctx.out.line(&address)?;
+        let address = format!("{base}{path}");
+        if ctx.out.format.is_json() {
+            ctx.out.json(&output::object(&[("url", address.as_str().into())]))?;
+        } else {
+            ctx.out.line(&address)?;
+        }
         ctx.out.flush()?;
         if opens && !ctx.global.dry_run {
             crate::browser::open(ctx, &address);
         }
         Ok(())
     }
+}
+
+/// Checks that a link that was given by a URL on another host is one of the account's there, and not one of somebody else that
+/// has the same ID.
+async fn check(ctx: &Context, link: &LinkAt) -> Outcome {
+    if link.host.is_none() || ctx.global.dry_run {
+        return Ok(());
+    }
+    let mut query = ExplainQuery::new();
+    query.host.clone_from(&link.host);
+    let found = ctx.client().await?.links().explain(&link.id, &query).await;
+    found.map(drop).map_err(|error| ctx.stop(&error).naming_link(&link.id))
 }
 
 impl Signin {
@@ -79,12 +106,4 @@ impl Signin {
             Some(Provider::Github) => routes::OAUTH_START.path.replace("{provider}", "github"),
         }
     }
-}
-
-/// The ID of a link: the text itself, or the end of the path of its URL.
-fn id_of(link: &str) -> Outcome<&str> {
-    let path = link.split(['?', '#']).next().unwrap_or_default().trim_end_matches('/');
-    let id = if link.contains("://") { path.rsplit('/').next().unwrap_or_default() } else { link };
-    given::link_id(id)?;
-    Ok(id)
 }

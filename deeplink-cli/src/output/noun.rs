@@ -284,7 +284,7 @@ nouns! {
         fields: "as", "leads_to": Destination, "outcome", "reason", "target": Destination, "fallback": Destination,
             "timer_ms": Count, "ipad_target": Destination, "step": Count, "row", "status": Status, "form", "platform",
             "visitor", "in_app": Flag, "http_status": Count, "counted", "link_id", "url", "headers": Object;
-        columns: "VISITOR" = "as", "RESPONSE" = "outcome", "TARGET" = "leads_to", "ROW" = "row";
+        columns: "VISITOR" = "as", "RESPONSE" = "outcome", "TARGET" = "leads_to";
     }
 
     /// A link as programs see it.

@@ -5,9 +5,9 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use deeplink_client::{Call, Client, ExplainQuery, ExplainedOutcome, Explanation, SampleVisitor};
 
 use crate::context::Context;
-use crate::error::{Outcome, Stop};
+use crate::error::{Failure, Outcome, Stop};
 use crate::escape;
-use crate::given;
+use crate::given::{self, LinkAt};
 use crate::help::help;
 use crate::output::{self, Format, Sheet};
 
@@ -20,12 +20,13 @@ use crate::output::{self, Format, Sheet};
      link-preview bot), agent (an AI agent), crawler (a search engine), curl, json (a client that requests JSON).",
     &[
     "dl links explain spring-42",
-    "dl links explain spring-42 --as iphone",
+    "dl links explain https://go.example.com/spring-42 --as iphone",
     "dl links explain spring-42 --os Android --accept application/json -o json",
 ]
 ))]
 pub(crate) struct Explain {
-    /// ID of the link
+    /// ID of the link, or its full URL
+    #[arg(value_name = "ID|URL")]
     id: String,
     /// Visitor, such as iphone, android, desktop, agent or crawler
     #[arg(long = "as", value_name = "VISITOR", value_parser = visitors(), hide_possible_values = true)]
@@ -63,8 +64,15 @@ fn visitors() -> impl TypedValueParser<Value = SampleVisitor> {
 const OTHER_NAMES: [(&str, SampleVisitor); 2] = [("ios", SampleVisitor::IPHONE), ("desktop", SampleVisitor::WINDOWS)];
 
 impl Explain {
-    pub(crate) async fn run(self, ctx: &Context) -> Outcome {
+    pub(crate) async fn run(mut self, ctx: &Context) -> Outcome {
         let sheet = ctx.out.sheet(&output::EXPLANATIONS)?;
+        if self.id.contains("://") {
+            if self.host.is_some() {
+                return Err(Failure::usage("--host works only with an ID; a URL already contains its host").into());
+            }
+            let LinkAt { id, host } = given::link(&self.id, &ctx.base_url()?)?;
+            (self.id, self.host) = (id, host);
+        }
         given::link_id(&self.id)?;
         let client = ctx.client().await?;
         if self.visitor.is_none() && self.user_agent.is_none() && self.accept.is_none() && self.os.is_none() {
@@ -95,6 +103,10 @@ impl Explain {
         }
         if let Some(held) = held {
             return Err(held);
+        }
+        if ctx.out.format == Format::Id {
+            // It is the same for all devices.
+            answers.truncate(1);
         }
         let mut rows = sheet.several();
         for (device, why) in &answers {

@@ -21,8 +21,8 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Why the server has not accepted an email.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SmtpError {
-    /// It rejected it, or cannot be reached.
-    #[error("the mail server rejected it: {}", one_line(.0))]
+    /// It rejected it, or cannot be reached or used.
+    #[error("the mail server {}: {}", outcome(.0), one_line(.0))]
     Rejected(Error),
     /// It does not respond in time.
     #[error("the mail server did not accept it within {SEND_TIMEOUT:?}")]
@@ -42,12 +42,27 @@ impl SmtpError {
     }
 }
 
+/// What the mail server did, or what could not be done with it.
+fn outcome(error: &Error) -> &'static str {
+    if error.status().is_some() {
+        "rejected it"
+    } else if error.is_client() || error.is_response() || error.is_tls() {
+        "cannot be used"
+    } else {
+        "cannot be reached"
+    }
+}
+
 /// An error on one line of limited length.
 fn one_line(error: &Error) -> String {
     let mut text = error.to_string();
     let mut source = std::error::Error::source(error);
     while let Some(inner) = source {
-        text = format!("{text}: {inner}");
+        let cause = inner.to_string();
+        // Some errors include their cause.
+        if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
         source = inner.source();
     }
     text.chars().map(|char| if char.is_control() { ' ' } else { char }).take(300).collect()
@@ -104,4 +119,19 @@ fn transport(server: &SmtpUrl, config: &Config, public_url: &Url) -> Result<Asyn
     }
     let kept = PoolConfig::new().max_size(u32::try_from(MAX_CONCURRENT).unwrap_or(1)).idle_timeout(IDLE_TIMEOUT);
     Ok(builder.timeout(Some(STEP_TIMEOUT)).pool_config(kept).build())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_server_that_cannot_be_reached_has_rejected_nothing() {
+        let transport = AsyncSmtpTransport::<Tokio1Executor>::from_url("smtp://127.0.0.1:1").expect("a URL");
+        let error = Smtp(Ok(transport.build())).answers().await.expect_err("nobody listens there");
+        let text = error.to_string();
+        assert!(text.starts_with("the mail server cannot be reached: "), "{text}");
+        assert_eq!(text.to_lowercase().matches("refused").count(), 1, "{text}");
+        assert!(!error.is_permanent());
+    }
 }
