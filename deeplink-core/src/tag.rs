@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use crate::error::{ErrorCode, Invalid};
 use crate::object;
 use crate::patch::Patch;
-use crate::text::find_control;
+use crate::text::{find_control, find_hidden};
 use crate::words::reply;
 
 /// Maximum characters of a tag.
@@ -19,8 +19,8 @@ pub const MAX_TAGS: usize = 20;
 /// Maximum number of different tags in an account.
 pub const MAX_TAGS_OF_ACCOUNT: i64 = 1_000;
 
-/// A valid tag: 1 to 40 characters, trimmed, in Unicode normalization form NFC, without commas and control characters.
-/// Tags that differ only in case are equal.
+/// A valid tag: 1 to 40 characters, trimmed, in Unicode normalization form NFC, without commas, control characters and characters
+/// that nobody sees, with which two tags could look the same. Tags that differ only in case are equal.
 #[derive(Debug, Clone)]
 pub struct Tag {
     text: String,
@@ -36,6 +36,9 @@ impl Tag {
         }
         if find_control(&text, false).is_some() {
             return Err("a tag contains a control character".to_owned());
+        }
+        if let Some(hidden) = find_hidden(&text) {
+            return Err(format!("a tag contains an invisible character (U+{:04X})", u32::from(hidden)));
         }
         let count = text.chars().count();
         if count > MAX_TAG {
@@ -215,6 +218,10 @@ mod tests {
             ("a\u{7}b", None),
             ("a\nb", None),
             ("a\u{9f}b", None),
+            ("a\u{200b}b", None),
+            ("\u{202e}gnirps", None),
+            ("spring\u{feff}", None),
+            ("👩\u{200d}👩\u{200d}👧", Some("👩\u{200d}👩\u{200d}👧")),
         ] {
             assert_eq!(Tag::parse(text).ok().as_ref().map(Tag::as_str), expected, "{text:?}");
         }

@@ -15,6 +15,48 @@ pub fn find_control(text: &str, prose: bool) -> Option<char> {
     text.chars().find(|&c| is_control(c) && !(prose && matches!(c, '\t' | '\n' | '\r')))
 }
 
+/// The first character of a text that nobody sees and that makes it differ from one that looks the same: one without width, or
+/// one that changes the reading direction. A joiner between characters that are not ASCII is not one: emoji and some scripts
+/// need it.
+pub fn find_hidden(text: &str) -> Option<char> {
+    let mut before = None;
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        let is_between = before.is_some_and(is_joinable) && chars.peek().copied().is_some_and(is_joinable);
+        if is_hidden(c) || is_joiner(c) && !is_between {
+            return Some(c);
+        }
+        before = Some(c);
+    }
+    None
+}
+
+/// U+200C and U+200D.
+fn is_joiner(c: char) -> bool {
+    matches!(c, '\u{200c}' | '\u{200d}')
+}
+
+fn is_joinable(c: char) -> bool {
+    !c.is_ascii() && !is_joiner(c) && !c.is_whitespace()
+}
+
+/// Whether a character has no width, or changes the reading direction. Joiners are not among them.
+pub fn is_hidden(c: char) -> bool {
+    matches!(
+        c,
+        '\u{ad}'
+            | '\u{34f}'
+            | '\u{61c}'
+            | '\u{180e}'
+            | '\u{200b}'
+            | '\u{200e}'
+            | '\u{200f}'
+            | '\u{202a}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{feff}'
+    )
+}
+
 /// A text that is safe to show: control characters removed and cut to `max` characters.
 pub fn clean(text: &str, max: usize) -> String {
     text.chars().filter(|&c| !is_control(c)).take(max).collect()
@@ -101,5 +143,26 @@ mod tests {
         }
         assert_eq!(find_control("Grüße 👋", false), None);
         assert_eq!(clean("👋👋👋", 2), "👋👋");
+    }
+
+    #[test]
+    fn hidden_characters_are_found() {
+        let emoji = ["👋🏽", "❤\u{fe0f}", "👩\u{200d}👩\u{200d}👧", "🏴\u{e0067}\u{e0062}\u{e007f}"];
+        let scripts = ["Größe", "日本", "\u{645}\u{6cc}\u{200c}\u{62e}", "\u{915}\u{94d}\u{200d}\u{937}"];
+        for text in emoji.into_iter().chain(scripts).chain(["", "spring"]) {
+            assert_eq!(find_hidden(text), None, "{text:?}");
+        }
+        for (text, hidden) in [
+            ("a\u{200b}b", '\u{200b}'),
+            ("a\u{200d}b", '\u{200d}'),
+            ("\u{200d}👋", '\u{200d}'),
+            ("👋\u{200d}", '\u{200d}'),
+            ("ä\u{200d}\u{200d}ö", '\u{200d}'),
+            ("a\u{202e}b", '\u{202e}'),
+            ("\u{2066}a", '\u{2066}'),
+            ("a\u{feff}", '\u{feff}'),
+        ] {
+            assert_eq!(find_hidden(text), Some(hidden), "{text:?}");
+        }
     }
 }

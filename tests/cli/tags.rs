@@ -130,3 +130,17 @@ fn text_may_begin_with_a_hyphen() {
     assert_eq!(body["metadata"], json!({"-k": "-v"}));
     assert_eq!(body["web_url"], "https://example.com/?utm_source=-news");
 }
+
+/// Two tags that look the same must be the same.
+#[test]
+fn tags_have_no_invisible_characters() {
+    let double = crate::links::willing();
+    let dl = Dl::at(&double.url);
+    for tag in ["a\u{200b}b", "\u{202e}gnirps", "a\u{200d}b"] {
+        let ran = dl.run(&format!("links create https://example.com/ --tag '{tag}'"));
+        assert!(ran.fails(3).contains("a tag contains an invisible character (U+20"), "{ran}");
+    }
+    assert!(double.requests().is_empty());
+    dl.run("links create https://example.com/ --tag '👩\u{200d}👩\u{200d}👧'").ok();
+    assert_eq!(double.only().json()["tags"], json!(["👩\u{200d}👩\u{200d}👧"]));
+}

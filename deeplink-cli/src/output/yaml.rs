@@ -3,6 +3,7 @@
 
 use std::fmt::Write;
 
+use deeplink_core::text::is_hidden;
 use serde_json::value::RawValue;
 
 use super::Record;
@@ -134,16 +135,17 @@ pub(super) fn string(text: &str) -> String {
     if is_plain(text) { text.to_owned() } else { escaped(&serde_json::to_string(text).unwrap_or_default()) }
 }
 
-/// JSON with escapes for those characters that YAML takes for line breaks or refuses.
+/// JSON with escapes for those characters that YAML takes for line breaks or refuses, or that nobody sees.
 fn escaped(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     for c in json.chars() {
-        match c {
-            '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}' => {
-                // Writing to a string cannot fail.
-                let _ = write!(out, "\\u{:04x}", u32::from(c));
-            }
-            c => out.push(c),
+        let is_refused =
+            matches!(c, '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}');
+        if is_refused || is_hidden(c) {
+            // Writing to a string cannot fail.
+            let _ = write!(out, "\\u{:04x}", u32::from(c));
+        } else {
+            out.push(c);
         }
     }
     out
@@ -239,6 +241,8 @@ none: null
             assert_eq!(string(text), text);
         }
         assert_eq!(string("a\u{2028}b\u{feff}"), "\"a\\u2028b\\ufeff\"");
+        assert_eq!(string("a\u{202e}b\u{200b}"), "\"a\\u202eb\\u200b\"");
+        assert_eq!(string("👩\u{200d}👧"), "\"👩\u{200d}👧\"");
         assert_eq!(string("\u{7f}\u{85}\u{fffe}\u{ffff}"), "\"\\u007f\\u0085\\ufffe\\uffff\"");
         assert_eq!(document(r#"{"a":"\ud800"}"#), "a: \"\\ud800\"\n");
     }
