@@ -61,6 +61,7 @@ fn main() {
 }
 
 fn run(args: &[OsString]) -> Exit {
+    let args = &*help::line(args, Cli::command);
     let early = Early::guess(args);
     match complete::handle(args) {
         Ok(false) => {}
@@ -233,9 +234,15 @@ fn usage(error: &clap::Error, early: &Early, env: &Env) -> Exit {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             let color = early.colors(env).stdout;
             let text = if color { text.ansi().to_string() } else { text.to_string() };
-            // A closed pipe is quiet.
-            let _ = io::stdout().write_all(text.as_bytes());
-            return Exit::Success;
+            let mut out = io::stdout().lock();
+            return match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+                Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+                    let why = format!("cannot write to stdout: {}", error::plain(&error));
+                    report(&early.console(env), Failure::new(Exit::Failure, why).into())
+                }
+                // A closed pipe is quiet.
+                _ => Exit::Success,
+            };
         }
         _ => {}
     }

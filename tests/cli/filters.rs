@@ -256,3 +256,28 @@ fn json_says_which_word_it_took() {
     let ran = dl.run("stats spring-42 --fields nothing");
     assert!(ran.fails(2).contains("--fields: unknown field") && !ran.stderr.contains("-o json"), "{ran}");
 }
+
+/// A program for a whole response finds nothing in its records, and says why.
+#[test]
+fn a_program_for_the_list_is_noticed() {
+    let dl = Dl::at(&with_links(3).url);
+    let ran = dl.run("links list --jq '.links[0].url'");
+    assert_eq!(ran.ok(), "null\nnull\nnull\n");
+    assert!(ran.stderr.contains("for a whole response, which has .links, use -o json"), "{ran}");
+    for line in ["links list --jq .name", "links list --jq '.links, .url'", "links list -o json --jq '.links[7]'"] {
+        assert!(!dl.run(line).stderr.contains("all results are null"), "{line}");
+    }
+}
+
+/// Objects are JSON in a template too, and null has its name there.
+#[test]
+fn templates_render_json() {
+    let body = r#"{"link_id":"one","url":"https://go.example.com/one","name":null,"metadata":{"season":"spring","on":true,"none":null},"tags":["a","b"]}"#;
+    let double = Double::new(move |_| Answer::new(200, body));
+    let dl = Dl::at(&double.url);
+    assert_eq!(
+        dl.run("links get one --render '{{ metadata }} {{ tags }}'").ok(),
+        "{\"season\":\"spring\",\"on\":true,\"none\":null} [\"a\",\"b\"]\n"
+    );
+    assert_eq!(dl.run("links get one --render '{{ name == null }}'").ok(), "true\n");
+}

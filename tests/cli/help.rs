@@ -382,6 +382,36 @@ fn help_of_a_command_is_its_help() {
     assert_eq!(dl.run("help links create").ok(), dl.run("links create --help").ok());
     assert_eq!(dl.run("help").ok(), dl.run("--help").ok());
     assert!(dl.run("help nothing").fails(2).contains("no command or topic named"));
+    for topic in ["jq", "render"] {
+        assert_eq!(dl.run(&format!("help {topic}")).ok(), dl.run("help output").ok());
+    }
+    assert!(dl.run("help output").ok().contains("lacks IN, input"));
+}
+
+/// `--help-all` belongs to the command of the line, wherever it is.
+#[test]
+fn help_all_may_be_anywhere() {
+    let dl = Dl::new();
+    let all = dl.run("links list --help-all");
+    for line in ["--help-all links list", "links --help-all list", "links list --limit 5 --help-all --bogus"] {
+        assert_eq!(dl.run(line).ok(), all.ok(), "{line}");
+    }
+    assert_ne!(dl.run("--help-all").ok(), all.ok());
+}
+
+/// A help that could not be written is not a success.
+#[cfg(target_os = "linux")]
+#[test]
+fn help_on_a_full_disk_fails() {
+    let dl = Dl::new();
+    for line in ["--help", "links --help-all", "--version"] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("/dev/full");
+        let mut command = dl.command(line);
+        command.stdin(std::process::Stdio::null()).stdout(full).stderr(std::process::Stdio::piped());
+        let output = command.output().expect("dl runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(1) && said.contains("cannot write to stdout"), "{line}: {said}");
+    }
 }
 
 #[test]

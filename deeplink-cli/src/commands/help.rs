@@ -10,7 +10,10 @@ use crate::output::Out;
 
 /// Show help for a command or a topic (exit-codes, output)
 #[derive(Debug, Args)]
-#[command(after_help = help("", &["dl help links create", "dl help exit-codes", "dl help output"]))]
+#[command(after_help = help(
+    "The topic output also describes --jq and --render.",
+    &["dl help links create", "dl help exit-codes", "dl help output"]
+))]
 pub(crate) struct Help {
     /// Command, or "exit-codes" or "output"
     #[arg(value_name = "COMMAND|TOPIC")]
@@ -32,8 +35,13 @@ Results go to stdout in one of these formats (-o, DL_OUTPUT, or dl config set ou
 --jq runs a jq program, and --render a Jinja template, on each record, that is, on each line that -o
 jsonl prints. With -o json or --json, they run on whole responses instead, which are then kept in
 memory. --jq prints strings raw and everything else as JSON, one result per line, or indented on a
-terminal; nan and infinite are printed as null. In a template, fields are variables, and null is
-rendered as an empty string; a line break is added unless the text ends with one.
+terminal; nan and infinite, such as 1/0, are printed as null. In a template, fields are variables, an
+array is the variable items, objects and lists are rendered as JSON, and null (or none) as an empty
+string; a line break is added unless the text ends with one.
+
+The jq language is that of jaq, which lacks IN, input, input_filename, input_line_number, ascii,
+$ENV, $__loc__ and %Z in strptime; env is null. Jinja is that of MiniJinja, without truncate, macros
+and include.
 
 If a program or template does not parse, the exit code is 2, and nothing is sent. If it fails on a
 record, the exit code is 1: a command that only reads stops there, and any other one continues and
@@ -57,7 +65,7 @@ impl Help {
             out.raw(b"\nWith several IDs, all are tried: 0 if all succeed; if all fail the same way, that code; otherwise 10.\n")?;
             return out.flush();
         }
-        if self.topic == ["output"] {
+        if ["output", "jq", "render"].iter().any(|topic| self.topic == [*topic]) {
             let text = help(OUTPUT, OUTPUT_EXAMPLES);
             let text = if out.color { text.ansi().to_string() } else { text.to_string() };
             out.line(&text)?;

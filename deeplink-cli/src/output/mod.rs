@@ -237,6 +237,18 @@ impl Out {
         }
     }
 
+    /// Notes that a program which found nothing in the records of a list was probably meant for the whole list.
+    fn note_only_nulls(&self, list: &str) {
+        if let (View::Jq(program), Some(console)) = (&self.view, &self.console)
+            && self.format == Format::Jsonl
+            && program.only_nulls_of(list)
+        {
+            console.note(&format!(
+                "all results are null: the program runs on each record; for a whole response, which has .{list}, use -o json"
+            ));
+        }
+    }
+
     /// Writes one of many records, each of them a line of JSON.
     pub(crate) fn json_line(&self, json: &str) -> Outcome {
         if self.is_filtered() {

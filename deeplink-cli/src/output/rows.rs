@@ -113,6 +113,9 @@ impl<'a> Rows<'a> {
         if self.sheet.out.format == Format::Json {
             self.finish_json(next_cursor)?;
         }
+        if let Some(list) = self.envelope {
+            self.sheet.out.note_only_nulls(list);
+        }
         self.sheet.out.flush()
     }
 

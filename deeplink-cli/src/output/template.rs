@@ -1,6 +1,6 @@
 //! `--render`: a template in the language of Jinja for every JSON document that is printed.
 
-use minijinja::value::{Serde, Value};
+use minijinja::value::{Serde, Value, ValueKind};
 use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior, escape_formatter};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::value::RawValue;
@@ -30,11 +30,16 @@ impl Template {
         let mut environment = Environment::new();
         // A field that does not exist is an error, unless the template only asks for it.
         environment.set_undefined_behavior(UndefinedBehavior::SemiStrict);
-        environment.set_formatter(
-            |out, state, value| {
-                if value.is_none() { Ok(()) } else { escape_formatter(out, state, value) }
-            },
-        );
+        environment.add_global("null", ());
+        environment.set_formatter(|out, state, value| match value.kind() {
+            ValueKind::None => Ok(()),
+            ValueKind::Map | ValueKind::Seq | ValueKind::Iterable => {
+                let json = serde_json::to_string(value);
+                let json = json.map_err(|error| Error::new(ErrorKind::BadSerialization, error.to_string()))?;
+                out.write_str(&json).map_err(Error::from)
+            }
+            _ => escape_formatter(out, state, value),
+        });
         environment.set_fuel(Some(FUEL));
         environment.add_template_owned(NAME, text.to_owned()).map_err(|error| wrong(text, &error))?;
         let template = Self { environment, text: text.to_owned() };
@@ -192,6 +197,9 @@ mod tests {
             "< {\"z\": 1, \"a\": \"\\u003c\"}\n"
         );
         assert_eq!(render("{% if none_such %}x{% else %}y{% endif %}", json), "y\n");
+        assert_eq!(render("{{ metadata }} {{ tags }}", json), "{\"z\":1,\"a\":\"<\"} [\"a\",\"b\"]\n");
+        assert_eq!(render("{{ [true, null, 'a'] }}", json), "[true,null,\"a\"]\n");
+        assert_eq!(render("{{ name == null }} {{ url == null }}", json), "true false\n");
         assert_eq!(render("{{ items | length }}", "[1,2]"), "2\n");
     }
 

@@ -2,7 +2,7 @@
 
 mod guard;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::iter;
 
 use deeplink_core::formula;
@@ -67,12 +67,25 @@ pub(crate) struct Program {
     filter: Filter<Data>,
     /// Whether it uses `@csv` or `@tsv`.
     has_csv: bool,
+    /// The first field that it reads, if it begins with one.
+    first: String,
+    /// Whether it had results, all of which are null.
+    only_nulls: Cell<Option<bool>>,
 }
 
 impl Program {
     /// Whether cells for spreadsheets are among its results.
     pub(super) fn has_csv(&self) -> bool {
         self.has_csv
+    }
+
+    /// Whether it begins with this field, and all of its results are null.
+    pub(super) fn only_nulls_of(&self, field: &str) -> bool {
+        self.first == field && self.only_nulls.get() == Some(true)
+    }
+
+    fn note_result(&self, is_null: bool) {
+        self.only_nulls.set(Some(is_null && self.only_nulls.get() != Some(false)));
     }
 
     /// Reads a program, whose `@csv` is safe for spreadsheets or not. The failure says where it is wrong.
@@ -119,7 +132,10 @@ impl Program {
                 Some((name, what)) => at_part(code, Some(name), &format!("{} {name} is not defined", what.as_str())),
                 None => at_part(code, None, "not a jq program"),
             })?;
-        Ok(Self { filter, has_csv: code.contains("@csv") || code.contains("@tsv") })
+        let first = code.trim_start().strip_prefix('.').unwrap_or_default();
+        let first = first.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default().to_owned();
+        let has_csv = code.contains("@csv") || code.contains("@tsv");
+        Ok(Self { filter, has_csv, first, only_nulls: Cell::default() })
     }
 
     /// Runs the program on a JSON document.
@@ -145,6 +161,9 @@ impl Program {
                 _ => None,
             };
             messages.into_iter().try_for_each(|message| print(Output::Message(message)))?;
+            if let Some(Ok(value)) = &result {
+                self.note_result(*value == Val::Null);
+            }
             match result {
                 Some(Ok(Val::TStr(text))) => print(Output::Text(String::from_utf8_lossy(&text).into_owned()))?,
                 Some(Ok(value)) if is_deep(&value) => {
