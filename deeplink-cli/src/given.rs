@@ -217,7 +217,8 @@ mod tests {
             let found = link(text, &base).unwrap_or_else(|stop| panic!("{text}: {stop:?}"));
             assert_eq!((&*found.id, found.host.as_deref()), (id, host), "{text}");
         }
-        for text in ["https://go.example.com/l/2024/spring", "https://go.example.com/", "ftp://a.example/spring", "a b"] {
+        for text in ["https://go.example.com/l/2024/spring", "https://go.example.com/", "ftp://a.example/spring", "a b"]
+        {
             assert!(link(text, &base).is_err(), "{text}");
         }
     }

@@ -212,7 +212,10 @@ async fn the_search_finds_guides_and_operations() {
     let many = search(&world, "link").await;
     let listed = many.split_once("<ul class=\"card entries\">").expect("results").1;
     assert_eq!(listed.matches("<li><a href=").count(), 20, "{many}");
-    assert!(many.contains("The best 20 of ") && !search(&world, "conversion_rate").await.contains("The best "), "{many}");
+    assert!(
+        many.contains("The best 20 of ") && !search(&world, "conversion_rate").await.contains("The best "),
+        "{many}"
+    );
     let none = world.nobody.get("/docs/search").await;
     assert!(none.status == 200 && none.text().contains("Enter one or more words"));
     let head = world.nobody.ask(Method::HEAD, "/docs/search?q=link").send().await;

@@ -37,7 +37,10 @@ async fn small_files_say_where_things_are() {
     let world = spawn().await;
     let robots = world.nobody.get("/robots.txt").await.text();
     assert!(robots.contains("User-agent: *") && !robots.contains("Disallow: /.well-known"), "{robots}");
-    assert!(robots.contains("Allow: /docs\n") && !robots.contains("Disallow: /docs\n"), "/llms.txt refers to it: {robots}");
+    assert!(
+        robots.contains("Allow: /docs\n") && !robots.contains("Disallow: /docs\n"),
+        "/llms.txt refers to it: {robots}"
+    );
     let security = world.nobody.get("/.well-known/security.txt").await.text();
     for line in ["Contact: mailto:", "Expires: 2027-", "Canonical: "] {
         assert!(security.contains(line), "{line}: {security}");

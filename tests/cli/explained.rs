@@ -130,10 +130,7 @@ fn people_read_where_it_leads_and_why() {
     let text = shown("links explain spring-42 --as windows -v");
     assert!(text.contains("\ndecision    step 7, row D14\n"), "{text}");
     let text = shown("links explain spring-42");
-    assert!(
-        text.starts_with("VISITOR    RESPONSE  TARGET\niphone     redirect  https://"),
-        "{text}"
-    );
+    assert!(text.starts_with("VISITOR    RESPONSE  TARGET\niphone     redirect  https://"), "{text}");
     assert!(text.ends_with("note: add --as iphone to see why\n"), "{text}");
 }
 

@@ -130,7 +130,8 @@ fn recursion_and_nesting_have_an_end() {
 #[test]
 fn an_error_of_a_program_names_the_record() {
     let dl = Dl::at(&with_links(2).url);
-    let ran = dl.run("links list --jq 'if .link_id == \"link-0001\" then error(\"odd \\(.link_id)\") else .link_id end'");
+    let ran =
+        dl.run("links list --jq 'if .link_id == \"link-0001\" then error(\"odd \\(.link_id)\") else .link_id end'");
     assert_eq!((ran.code, ran.stderr.as_str()), (Some(1), "error: --jq: odd link-0001 (link_id link-0001)\n"), "{ran}");
     let ran = dl.run("links list --jq '@csv'");
     assert!(ran.fails(1).contains("@csv requires an array, such as [.link_id, .url] | @csv"), "{ran}");

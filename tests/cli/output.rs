@@ -146,7 +146,10 @@ fn fields_are_found_by_every_name() {
     let double = Double::new(move |_| Answer::new(200, body));
     let dl = Dl::at(&double.url);
     assert_eq!(dl.run("links get one --fields 'link_id, status'").ok(), "one\tactive\n");
-    assert_eq!(dl.run("links get one --json link_id,link_id,status").ok(), "{\"link_id\":\"one\",\"status\":\"active\"}\n");
+    assert_eq!(
+        dl.run("links get one --json link_id,link_id,status").ok(),
+        "{\"link_id\":\"one\",\"status\":\"active\"}\n"
+    );
     assert_eq!(
         dl.run("links get one --json social_preview.title,social.title,metadata.season,metadata.none").ok(),
         "{\"social_preview.title\":\"T\",\"metadata.season\":\"spring\",\"metadata.none\":null}\n"

@@ -36,7 +36,10 @@ const VARIABLES: &[(&str, &str)] = &[
     ("DL_PROGRESS", "How progress is shown: auto, bar, plain or off."),
     ("DL_TIMEOUT, DL_RETRIES", "Time limit for each call, and retries after the first attempt."),
     ("DL_NO_INPUT", "If 1, true or yes: never prompt."),
-    ("DL_KEYRING", "auto (the default), off (keys are kept in a file) or require (keys are kept in the keyring or nowhere)."),
+    (
+        "DL_KEYRING",
+        "auto (the default), off (keys are kept in a file) or require (keys are kept in the keyring or nowhere).",
+    ),
     ("DL_PUBLISHABLE_KEY, DL_PUBLISHABLE_KEY_FILE", "The publishable key for dl sdk, or a file that contains it."),
     ("DL_WEBHOOK_SECRET, DL_WEBHOOK_SECRET_FILE", "The signing secret for dl webhooks, or a file that contains it."),
     ("DL_CONFIG_DIR, DL_STATE_DIR", "Directories to use instead of those below."),
@@ -55,7 +58,8 @@ impl Man {
     pub(crate) fn run(&self, out: &Out) -> Outcome {
         let mut tree = short(Cli::command());
         tree.build();
-        let date = env::source_date().map_or_else(clock::now, |seconds| Timestamp::from_millis(seconds.saturating_mul(1_000)));
+        let date =
+            env::source_date().map_or_else(clock::now, |seconds| Timestamp::from_millis(seconds.saturating_mul(1_000)));
         let date = date.to_string().split('T').next().unwrap_or_default().to_owned();
         let Some(dir) = &self.dir else {
             let page = page(&tree, "dl", &date).map_err(|error| Failure::file("write", "the manual page", &error))?;
@@ -159,9 +163,15 @@ mod tests {
         let mut tree = short(Cli::command());
         tree.build();
         let root = page(&tree, "dl", "2026-11-20").expect("a page");
-        assert!(root.contains(concat!(".TH DL 1 2026-11-20 \"dl ", env!("CARGO_PKG_VERSION"), "\" \"User Commands\"")), "{root}");
+        assert!(
+            root.contains(concat!(".TH DL 1 2026-11-20 \"dl ", env!("CARGO_PKG_VERSION"), "\" \"User Commands\"")),
+            "{root}"
+        );
         for heading in ["NAME", "SYNOPSIS", "EXIT STATUS", "ENVIRONMENT", "FILES", "EXAMPLES"] {
-            let heading = format!("\n.SH {}\n", if heading.contains(' ') { format!("\"{heading}\"") } else { heading.to_owned() });
+            let heading = format!(
+                "\n.SH {}\n",
+                if heading.contains(' ') { format!("\"{heading}\"") } else { heading.to_owned() }
+            );
             assert_eq!(root.matches(&heading).count(), 1, "{heading}");
         }
         assert_eq!(root.matches(".el .ds Aq").count(), 1);

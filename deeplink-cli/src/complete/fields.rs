@@ -28,7 +28,8 @@ fn path_of(line: &[&str]) -> String {
 /// The kind of record that a command prints; not all commands are here.
 fn noun_of(path: &str) -> Option<&'static Noun> {
     Some(match path {
-        "links list" | "links get" | "links update" | "links rename" | "links tag" | "links enable" | "links disable" | "links expire" | "links restore" => &output::LINKS,
+        "links list" | "links get" | "links update" | "links rename" | "links tag" | "links enable"
+        | "links disable" | "links expire" | "links restore" => &output::LINKS,
         "links create" | "links bulk" | "links import" | "import" | "demo" => &output::CREATED,
         "links history" => &output::LINK_VERSIONS,
         "links explain" | "explain" => &output::EXPLANATIONS,

@@ -52,8 +52,9 @@ impl<T: EnvCompleter> EnvCompleter for Valued<T> {
         let all = String::from_utf8_lossy(&all);
         let is_option = |line: &str| line.starts_with('-');
         // The script for PowerShell does not quote.
-        let is_split =
-            |line: &str| self.name() == "powershell" && line.split('\t').next().is_some_and(|value| value.contains(' '));
+        let is_split = |line: &str| {
+            self.name() == "powershell" && line.split('\t').next().is_some_and(|value| value.contains(' '))
+        };
         let offered: Vec<&str> =
             all.split('\n').filter(|line| !(wants_value && is_option(line) || is_split(line))).collect();
         buf.write_all(offered.join("\n").as_bytes())

@@ -113,7 +113,8 @@ impl Noun {
     /// A field by its name, by where the API has it, such as `social_preview.title`, or as an entry of the metadata. The latter
     /// two are called what they were asked for.
     pub(super) fn field_or_path(&self, name: &str) -> Option<&'static Field> {
-        let entry = || self.field("metadata").filter(|_| name.strip_prefix("metadata.").is_some_and(|key| !key.is_empty()));
+        let entry =
+            || self.field("metadata").filter(|_| name.strip_prefix("metadata.").is_some_and(|key| !key.is_empty()));
         let other = || self.fields.iter().find(|field| field.path == name).or_else(entry);
         self.field(name).or_else(|| {
             // Few are asked for, and they are used until the end.

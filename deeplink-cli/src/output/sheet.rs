@@ -116,7 +116,8 @@ impl Sheet<'_> {
         let Some(fields) = &self.fields else { return json.into() };
         let record = Record::read(json).unwrap_or_default();
         let value = |field: &Field| record.get(field.path).map_or("null", |value| value.get());
-        let member = |field: &&Field| format!("{}:{}", serde_json::to_string(field.name).unwrap_or_default(), value(field));
+        let member =
+            |field: &&Field| format!("{}:{}", serde_json::to_string(field.name).unwrap_or_default(), value(field));
         let members: Vec<String> = fields.iter().map(member).collect();
         format!("{{{}}}", members.join(",")).into()
     }

@@ -65,7 +65,8 @@ pub(crate) fn files() -> Router<Shared> {
 /// Links may be crawled, so that their previews work, and so may the documentation, which `/llms.txt` refers to; the API is not for
 /// indexing.
 static ROBOTS: LazyLock<Fixed> = LazyLock::new(|| {
-    Fixed::new("User-agent: *\nAllow: /r/\nAllow: /docs\nDisallow: /docs/search\nDisallow: /v1/\n", TEXT).with(CACHE_CONTROL, AN_HOUR)
+    Fixed::new("User-agent: *\nAllow: /r/\nAllow: /docs\nDisallow: /docs/search\nDisallow: /v1/\n", TEXT)
+        .with(CACHE_CONTROL, AN_HOUR)
 });
 
 async fn robots(asked: HeaderMap) -> Response {

@@ -24,7 +24,8 @@ use base64::engine::general_purpose::STANDARD;
 use deeplink_core::visitor::{Form, wants_json};
 use http::StatusCode;
 use http::header::{
-    ACCEPT, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, REFERRER_POLICY, VARY,
+    ACCEPT, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, REFERRER_POLICY,
+    VARY,
 };
 use sha2::{Digest, Sha256};
 use tokio::sync::OnceCell;

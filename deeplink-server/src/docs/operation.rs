@@ -136,7 +136,8 @@ impl<'a> Reader<'a> {
         let fields = words(body.iter().flat_map(|body| &body.fields).chain(&parameters));
         let answers: Vec<_> =
             self.responses(event).map(|(status, response)| answer(self.schemas, status, response)).collect();
-        let statuses = answers.iter().map(|answer| format!("{} {}", answer.status, answer.reason)).collect::<Vec<_>>().join(" ");
+        let statuses =
+            answers.iter().map(|answer| format!("{} {}", answer.status, answer.reason)).collect::<Vec<_>>().join(" ");
         let method = method.to_uppercase();
         Operation {
             id: text("operationId").to_owned(),

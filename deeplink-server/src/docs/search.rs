@@ -38,7 +38,8 @@ impl Word {
         /// Endings, each with the shortest stem that it may leave.
         const ENDINGS: [(&str, usize); 6] = [("ation", 5), ("ies", 4), ("ing", 4), ("ed", 4), ("es", 4), ("s", 3)];
         let text = text.to_ascii_lowercase();
-        let stem_of = |(ending, least): (&str, usize)| Some(text.strip_suffix(ending)?.len()).filter(|stem| *stem >= least);
+        let stem_of =
+            |(ending, least): (&str, usize)| Some(text.strip_suffix(ending)?.len()).filter(|stem| *stem >= least);
         let stem = ENDINGS.into_iter().find_map(stem_of);
         Self { stem: stem.unwrap_or(text.len()), text }
     }

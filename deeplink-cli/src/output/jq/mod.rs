@@ -92,9 +92,9 @@ impl Program {
     pub(super) fn read(code: &str, spreadsheet_safe: bool) -> Outcome<Self> {
         fits(code)?;
         let cells = if spreadsheet_safe { SAFE_CELLS } else { PLAIN_CELLS };
-        let own = [cells, DEFINITIONS].into_iter().flat_map(|text| {
-            jaq_core::load::parse(text, |parser| parser.defs()).unwrap_or_default()
-        });
+        let own = [cells, DEFINITIONS]
+            .into_iter()
+            .flat_map(|text| jaq_core::load::parse(text, |parser| parser.defs()).unwrap_or_default());
         let definitions = jaq_core::defs().chain(jaq_std::defs()).chain(jaq_json::defs()).chain(own);
         let functions = jaq_core::funs::<Data>().chain(jaq_std::funs()).chain(jaq_json::funs());
         // The environment may hold a key, which dl does not print: `env` is null.
@@ -151,9 +151,8 @@ impl Program {
         let mut results = catch(|| self.filter.id.run((context, input))).map_err(too_deep)?;
         loop {
             let result = catch(|| results.next()).map_err(too_deep)?;
-            let result = result.map(|result| {
-                result.map_err(|exception| exception.get_err().map_err(jaq_core::Exn::get_halt))
-            });
+            let result =
+                result.map(|result| result.map_err(|exception| exception.get_err().map_err(jaq_core::Exn::get_halt)));
             let mut messages = MESSAGES.take();
             // `halt_error` says why before it halts.
             let last = match &result {

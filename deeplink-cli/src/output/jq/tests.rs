@@ -80,7 +80,10 @@ fn an_error_says_what_and_where() {
         ("error(\"no \\(.url)\")", "--jq: no x (link_id spring-42)"),
         ("error({a: 1})", "--jq: {\"a\":1} (link_id spring-42)"),
         ("[.] | @csv", "is not valid in a CSV or TSV row (link_id spring-42)"),
-        (".url | @csv", "@csv requires an array, such as [.link_id, .url] | @csv; this value is of type string (link_id"),
+        (
+            ".url | @csv",
+            "@csv requires an array, such as [.link_id, .url] | @csv; this value is of type string (link_id",
+        ),
         (". | @tsv", "@tsv requires an array, such as [.link_id, .url] | @tsv; this value is of type object (link_id"),
     ] {
         let message = failure(code, json).message;
