@@ -61,7 +61,8 @@ fn main() {
 }
 
 fn run(args: &[OsString]) -> Exit {
-    let args = &*help::line(args, Cli::command);
+    let line = help::line(args, Cli::command);
+    let args = &*line;
     let early = Early::guess(args);
     match complete::handle(args) {
         Ok(false) => {}
