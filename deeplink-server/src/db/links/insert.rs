@@ -153,17 +153,18 @@ pub(crate) async fn insert_many(db: &mut Conn<'_>, links: &[Link]) -> Result<Tak
 
 /// The statement that fills these columns of [`BATCH`]. The tenant is `$1`, the time `$2`, and the rows are arrays in `$3`.
 fn batch_sql(used: &[usize], is_postgres: bool) -> String {
-    let (mut names, mut values) = (String::new(), String::new());
-    for (nth, (name, kind)) in used.iter().filter_map(|at| BATCH.get(*at)).enumerate() {
+    let column = |(nth, at): (usize, &usize)| {
+        let (name, kind) = BATCH.get(*at)?;
         let value = if is_postgres { format!("CAST(value ->> {nth} AS {kind})") } else { format!("value ->> {nth}") };
-        names += &format!(", {name}");
         // The only column whose default is not null.
-        values += &if *name == "enabled" { format!(", COALESCE({value}, TRUE)") } else { format!(", {value}") };
-    }
+        Some((*name, if *name == "enabled" { format!("COALESCE({value}, TRUE)") } else { value }))
+    };
+    let (names, values): (Vec<_>, Vec<_>) = used.iter().enumerate().filter_map(column).unzip();
+    let (names, values) = (names.join(", "), values.join(", "));
     let from = if is_postgres { "json_array_elements(CAST($3 AS JSON)) AS rows (value)" } else { "json_each($3)" };
     format!(
-        "INSERT INTO links (tenant_id, claimed, created_at, updated_at{names}) \
-         SELECT $1, TRUE, $2, $2{values} FROM {from} WHERE TRUE ON CONFLICT DO NOTHING RETURNING position"
+        "INSERT INTO links (tenant_id, claimed, created_at, updated_at, {names}) \
+         SELECT $1, TRUE, $2, $2, {values} FROM {from} WHERE TRUE ON CONFLICT DO NOTHING RETURNING position"
     )
 }
 
