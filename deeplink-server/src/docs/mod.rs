@@ -28,8 +28,8 @@ use http::header::{
     VARY,
 };
 use sha2::{Digest, Sha256};
-use tokio::sync::OnceCell;
-use tokio::task::spawn_blocking;
+use tokio::sync::{Mutex, OnceCell};
+use tokio::task::{spawn_blocking, yield_now};
 
 use self::site::{CSS, HOME, SEARCH, SITE, Site};
 use crate::error::ApiError;
@@ -121,14 +121,26 @@ async fn unknown(app: Shared, site: &Site, request: Request) -> Response {
 
 async fn find(query: Query) -> Result<Response, ApiError> {
     let words = search::words(query.every("q").next().unwrap_or_default());
-    let html = site().await?.results(&words).map_err(|error| ApiError::Internal(error.to_string()))?;
+    let html = results(site().await?, &words).await.map_err(|error| ApiError::Internal(error.to_string()))?;
     let headers: HeaderMap = headers().into_iter().chain([(CONTENT_TYPE, HTML)]).collect();
     Ok((headers, html).into_response())
 }
 
+/// The page with what was found. One search runs at a time, after whatever else is ready, because anybody may search, and a
+/// search takes longer than a redirect.
+async fn results(site: &Site, words: &[String]) -> askama::Result<String> {
+    let _turn = TURN.lock().await;
+    yield_now().await;
+    site.results(words)
+}
+
+static TURN: Mutex<()> = Mutex::const_new(());
+
 #[cfg(test)]
 mod tests {
-    use futures_util::FutureExt;
+    use std::pin::pin;
+
+    use futures_util::{FutureExt, poll};
 
     use super::*;
 
@@ -137,5 +149,16 @@ mod tests {
         assert!(site().now_or_never().is_none(), "the first request waits");
         assert!(site().await.expect("the site").pages.contains_key(HOME));
         assert!(site().now_or_never().is_some(), "later ones do not");
+    }
+
+    /// R1: searches run one at a time, and others have their turn before each.
+    #[tokio::test]
+    async fn r1_searches_run_after_whatever_is_ready() {
+        let (site, words) = (site().await.expect("the site"), search::words("link"));
+        let (mut first, mut second) = (pin!(results(site, &words)), pin!(results(site, &words)));
+        assert!(poll!(&mut first).is_pending() && poll!(&mut second).is_pending());
+        assert!(poll!(&mut second).is_pending(), "it waits for the first");
+        assert!(first.await.expect("a page").contains("<mark>"));
+        assert!(second.await.is_ok());
     }
 }

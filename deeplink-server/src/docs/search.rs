@@ -8,6 +8,8 @@ const MAX_HITS: usize = 20;
 /// Bytes of a text that are shown before the first word that was found, and in all.
 const BEFORE: usize = 60;
 const EXCERPT: usize = 220;
+/// Words that are marked in it.
+const MAX_MARKS: usize = 8;
 
 /// A section of a guide, an operation, an object or an error code.
 pub(super) struct Entry {
@@ -96,9 +98,12 @@ impl Entry {
         let end =
             if end == self.text.len() { end } else { self.text[start..end].rfind(' ').map_or(end, |at| start + at) };
         let (mut pieces, mut at) = (Vec::new(), start);
-        while at < end {
+        for nth in 0.. {
+            if at >= end {
+                break;
+            }
             let rest = &folded[at..end];
-            let next = words.iter().filter_map(|word| word.find(rest)).min();
+            let next = words.iter().filter(|_| nth < MAX_MARKS).filter_map(|word| word.find(rest)).min();
             let (before, length) = next.unwrap_or((rest.len(), 0));
             pieces.push((false, &self.text[at..at + before]));
             pieces.push((true, &self.text[at + before..at + before + length]));
@@ -177,6 +182,15 @@ mod tests {
         assert_eq!(paths("bring"), [""; 0], "a stem is not just the beginning of a word");
         let [hit] = &find(&entries, &words("signatures")).0[..] else { panic!("one result") };
         assert_eq!(hit.excerpt, [(false, "Check the "), (true, "signature"), (false, ".")]);
+    }
+
+    #[test]
+    fn few_words_of_an_excerpt_are_marked() {
+        let entries = [Entry::new("A", "Guide", String::new(), &"a b ".repeat(40))];
+        let hits = find(&entries, &words("a b")).0;
+        assert_eq!(hits[0].excerpt.iter().filter(|(is_marked, _)| *is_marked).count(), MAX_MARKS);
+        let shown: String = hits[0].excerpt.iter().map(|(_, piece)| *piece).collect();
+        assert_eq!(shown, "a b ".repeat(40).trim_end());
     }
 
     #[test]
