@@ -1,6 +1,6 @@
 //! Many links changed or deleted in one request: all or nothing.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
@@ -8,7 +8,7 @@ use deeplink_core::bulk::{BulkChange, BulkDelete, BulkDeleted, BulkUpdate, BulkU
 use deeplink_core::error::{ErrorBody, ErrorCode, Invalid};
 use deeplink_core::id::TenantId;
 use deeplink_core::link::{LinkChange, LinkDetail, LinkPatch, is_link_id};
-use deeplink_core::tag::{MAX_TAGS, Tag, set_of};
+use deeplink_core::tag::{MAX_TAGS, Tag};
 use deeplink_core::time::Timestamp;
 
 use super::links::{check_look, check_patch, may_open, taken_down};
@@ -141,7 +141,7 @@ impl Work for Update {
         let what = if has_tags { LinkChange::Updated } else { set.change() };
         let change = Change { is_bulk: true, ..self.caller.changes(what, self.now) };
         let mut found: HashMap<String, Link> = HashMap::new();
-        let mut changed = 0_u64;
+        let (mut changed, mut rewritten) = (Vec::new(), HashSet::new());
         // Links that the operator has disabled, with the field that would change.
         let mut refused: HashMap<String, &'static str> = HashMap::new();
         for mut link in links::find_many(tx, tenant, &ids).await? {
@@ -154,17 +154,19 @@ impl Work for Update {
             }
             let before = link.clone();
             links::apply(set.clone(), &mut link);
+            // Tags are not in its row, and when it was changed is there already.
+            if link != before {
+                rewritten.insert(link.position);
+            }
             if link.content != before.content || is_renamed || self.retags(&set, &before.content.tags) {
-                link_history::record(tx, &before, &change).await?;
-                changed += 1;
+                changed.push(before);
             }
             found.insert(link.link_id.clone(), link);
         }
         self.check(tx, &set, &found, &refused).await?;
-        if self.change.set.is_some() {
-            for link in found.values() {
-                links::store(tx, link).await?;
-            }
+        link_history::record(tx, &changed, &change).await?;
+        for link in found.values().filter(|link| rewritten.contains(&link.position)) {
+            links::store(tx, link).await?;
         }
         if set.aliases.is_some() {
             for link in found.values() {
@@ -173,7 +175,7 @@ impl Work for Update {
         }
         self.change_tags(tx, &set, &found).await?;
         notices::links_changed(tx, tenant, &ids).await?;
-        done(changed)
+        done(changed.len() as u64)
     }
 
     fn committed(&self, app: &Shared, _: &u64) {
@@ -230,19 +232,17 @@ impl Update {
         set: &LinkPatch,
         links: &HashMap<String, Link>,
     ) -> Result<(), ApiError> {
-        let (mut add, mut remove) = (self.change.add.clone(), self.change.remove.clone());
-        if let Some(all) = &set.tags {
-            let before = links.values().flat_map(|link| &link.content.tags);
-            remove = set_of(before.filter(|tag| !all.contains(tag)).cloned());
-            add.clone_from(all);
-        }
-        if add.is_empty() && remove.is_empty() {
+        let (add, remove) = (&self.change.add, &self.change.remove);
+        if set.tags.is_none() && add.is_empty() && remove.is_empty() {
             return Ok(());
         }
         let positions: Vec<i64> = links.values().map(|link| link.position).collect();
         let draw = |count| self.app.positions.draw(self.now, count).collect();
         let tenant = &self.caller.tenant;
-        let (given, full) = tags::change(tx, tenant, &positions, (&add, &remove), draw).await?;
+        let (given, full) = match &set.tags {
+            Some(all) => (tags::replace(tx, tenant, &positions, all, draw).await?, Vec::new()),
+            None => tags::change(tx, tenant, &positions, (add, remove), draw).await?,
+        };
         super::tags::within_tags(given)?;
         let message = format!("add_tags: the link would have more than {MAX_TAGS} tags");
         self.refuse(|id| match links.get(id) {

@@ -249,7 +249,7 @@ impl Restore {
         }
         link_history::bring_back(tx, deleted).await?;
         let change = self.caller.changes(LinkChange::Restored, self.now);
-        link_history::record(tx, &last, &change).await?;
+        link_history::record(tx, std::slice::from_ref(&last), &change).await?;
         Ok(link)
     }
 }

@@ -166,7 +166,7 @@ pub(super) async fn replace(
     now: Timestamp,
 ) -> Result<(), ApiError> {
     let draw = |count| app.positions.draw(now, count).collect();
-    within_tags(tags::replace(tx, &link.tenant, (link.position, tags), draw).await?)?;
+    within_tags(tags::replace(tx, &link.tenant, &[link.position], tags, draw).await?)?;
     // As the account spells them.
     link.content.tags = tags::of_link(tx, link.position).await?;
     Ok(())

@@ -6,7 +6,7 @@ use deeplink_core::link::{DELETED_DAYS, LinkChange, LinkContent, LinkStatus, Lin
 use deeplink_core::qr::QrOptions;
 use deeplink_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
-use sqlx::FromRow;
+use sqlx::{AssertSqlSafe, FromRow};
 
 use super::audit::By;
 use super::link_list::{Found, ListRequest};
@@ -37,14 +37,56 @@ struct Stored {
     created_at: Timestamp,
 }
 
-/// Stores what a link is, before it is changed. Its row or its account's is locked.
-pub(crate) async fn record(db: &mut Conn<'_>, before: &Link, change: &Change) -> Result<(), DbError> {
-    const SQL: &str = "
-        INSERT INTO link_versions (link, version, tenant_id, link_id, changed_at, change, actor_type, actor, bulk, content, gone_at)
-        VALUES ($1, COALESCE((SELECT MAX(version) FROM link_versions WHERE link = $1), 0) + 1, $2, $3, $4, $5, $6, COALESCE(
-            (SELECT key_prefix FROM secret_keys WHERE id = $7), (SELECT email FROM users WHERE id = $7), $8), $9, $10, $11)
-        RETURNING version";
+/// Links whose versions are stored by one statement, the most first.
+const TOGETHER: [usize; 3] = [25, 5, 1];
+
+/// Stores what links are, before they are changed. Their rows or their account's is locked, and none is there twice.
+pub(crate) async fn record(db: &mut Conn<'_>, before: &[Link], change: &Change) -> Result<(), DbError> {
     const PRUNE: &str = "DELETE FROM link_versions WHERE link = $1 AND version <= $2";
+    let mut rest = before;
+    while let Some(count) = TOGETHER.into_iter().find(|count| *count <= rest.len()) {
+        let (links, others) = rest.split_at(count);
+        rest = others;
+        for (link, version) in insert(db, links, change).await? {
+            if version > MAX_VERSIONS {
+                execute!(db, PRUNE; link, version - MAX_VERSIONS)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Stores a version of each of these links, and returns their positions and the number of the version.
+async fn insert(db: &mut Conn<'_>, links: &[Link], change: &Change) -> Result<Vec<(i64, i64)>, DbError> {
+    let Some(first) = links.first() else { return Ok(Vec::new()) };
+    let row = |nth: usize| {
+        let [link, link_id, content] = [9, 10, 11].map(|column| format!("${}", column + 3 * nth));
+        format!(
+            "({link}, COALESCE((SELECT MAX(version) FROM link_versions WHERE link = {link}), 0) + 1, $1, {link_id}, $2, $3, $4, \
+             COALESCE((SELECT key_prefix FROM secret_keys WHERE id = $5), (SELECT email FROM users WHERE id = $5), $6), $7, \
+             {content}, $8)"
+        )
+    };
+    // Built only from our own text.
+    let sql = AssertSqlSafe(format!(
+        "INSERT INTO link_versions (link, version, tenant_id, link_id, changed_at, change, actor_type, actor, bulk, content, gone_at) \
+         VALUES {} RETURNING link, version",
+        (0..links.len()).map(row).collect::<Vec<_>>().join(", ")
+    ));
+    let contents = links.iter().map(content).collect::<Result<Vec<_>, _>>()?;
+    let (kind, id, name) = change.by.columns();
+    let gone_at = (change.change == LinkChange::Deleted).then(|| change.at.as_millis());
+    Ok(on!(db, c => {
+        let query = sqlx::query_as(sql).bind(first.tenant.as_str()).bind(change.at.as_millis())
+            .bind(change.change.as_str()).bind(kind.as_str()).bind(id).bind(name).bind(change.is_bulk).bind(gone_at);
+        let rows = links.iter().zip(contents);
+        let query = rows.fold(query, |query, (link, content)| query.bind(link.position).bind(&link.link_id).bind(content));
+        query.fetch_all(c).await
+    })?)
+}
+
+/// What is stored of a link, in JSON.
+fn content(before: &Link) -> Result<String, DbError> {
     let corrupt = || DbError::corrupt("link_versions", "content", &before.link_id);
     let mut content = LinkContent::from(before.content.clone());
     let unknown = content.qr.take_if(|look| look.are_unknown());
@@ -56,17 +98,7 @@ pub(crate) async fn record(db: &mut Conn<'_>, before: &Link, change: &Change) ->
         rule_expires_at: before.rule_end(),
         created_at: before.created_at,
     };
-    let content = serde_json::to_string(&stored).map_err(|_| corrupt())?;
-    let (kind, id, name) = change.by.columns();
-    let gone_at = (change.change == LinkChange::Deleted).then(|| change.at.as_millis());
-    let version: i64 = on!(db, c => sqlx::query_scalar(SQL)
-        .bind(before.position).bind(before.tenant.as_str()).bind(&before.link_id).bind(change.at.as_millis())
-        .bind(change.change.as_str()).bind(kind.as_str()).bind(id).bind(name).bind(change.is_bulk).bind(content)
-        .bind(gone_at).fetch_one(c).await)?;
-    if version > MAX_VERSIONS {
-        execute!(db, PRUNE; before.position, version - MAX_VERSIONS)?;
-    }
-    Ok(())
+    serde_json::to_string(&stored).map_err(|_| corrupt())
 }
 
 #[derive(FromRow)]

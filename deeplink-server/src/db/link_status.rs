@@ -146,7 +146,12 @@ async fn record_change(
             LinkStatus::Active => LinkChange::Enabled,
             _ => LinkChange::Disabled,
         };
-        link_history::record(db, &link, &Change { change, by: By::Operator, is_bulk: false, at: now }).await?;
+        link_history::record(
+            db,
+            std::slice::from_ref(&link),
+            &Change { change, by: By::Operator, is_bulk: false, at: now },
+        )
+        .await?;
     }
     notices::link_changed(db, tenant, link_id).await
 }

@@ -5,7 +5,7 @@ use deeplink_core::id::TenantId;
 use deeplink_core::tag::{MAX_TAGS, MAX_TAGS_OF_ACCOUNT, Tag};
 use sqlx::AssertSqlSafe;
 
-use super::sets::{padded, padded_length, placeholders};
+use super::sets::{PADDED_UP_TO, padded, padded_length, placeholders};
 use super::{Conn, DbError, execute, on};
 
 /// Maximum links of a tag that are counted to find the rarest tag of a filter.
@@ -47,13 +47,18 @@ pub(crate) async fn give(
     links: &[Tagged<'_>],
     draw: impl Fn(usize) -> Vec<i64>,
 ) -> Result<Given, DbError> {
-    let pairs: Vec<(i64, &str)> =
-        links.iter().flat_map(|(link, tags)| tags.iter().map(|tag| (*link, tag.key()))).collect();
-    if pairs.is_empty() {
+    let pairs: usize = links.iter().map(|(_, tags)| tags.len()).sum();
+    if pairs == 0 {
         return Ok(Given::Yes);
     }
     for _ in 0..DRAWS {
-        if insert_pairs(db, tenant, &pairs).await? == pairs.len() {
+        let stored = match links {
+            [(_, tags), ..] if links.iter().all(|(_, others)| others == tags) => {
+                insert_product(db, tenant, links, tags).await?
+            }
+            _ => insert_pairs(db, tenant, links).await?,
+        };
+        if stored == pairs {
             return Ok(Given::Yes);
         }
         let mut all: Vec<&Tag> = links.iter().flat_map(|(_, tags)| tags.iter()).collect();
@@ -70,8 +75,36 @@ fn json<T: serde::Serialize>(rows: &T) -> Result<String, DbError> {
     serde_json::to_string(rows).map_err(|_| DbError::corrupt("tags", "key", "new"))
 }
 
-/// Adds those of the tags that the account already has to the links, and returns the number of pairs of a link and a tag.
-async fn insert_pairs(db: &mut Conn<'_>, tenant: &TenantId, pairs: &[(i64, &str)]) -> Result<usize, DbError> {
+/// Adds those of the tags that the account already has to all of the links, and returns the number of pairs of a link and a tag.
+/// Each tag is looked up once.
+async fn insert_product(
+    db: &mut Conn<'_>,
+    tenant: &TenantId,
+    links: &[Tagged<'_>],
+    tags: &[Tag],
+) -> Result<usize, DbError> {
+    const SQLITE: &str = "
+        INSERT INTO link_tags (link, tag)
+        SELECT l.value, t.number FROM tags t CROSS JOIN json_each($2) AS l
+        WHERE t.tenant_id = $1 AND t.key IN (SELECT value FROM json_each($3))
+        ON CONFLICT (link, tag) DO UPDATE SET tag = excluded.tag";
+    const POSTGRES: &str = "
+        INSERT INTO link_tags (link, tag)
+        SELECT CAST(l.value AS BIGINT), t.number FROM tags t CROSS JOIN json_array_elements_text(CAST($2 AS JSON)) AS l (value)
+        WHERE t.tenant_id = $1 AND t.key IN (SELECT value FROM json_array_elements_text(CAST($3 AS JSON)))
+        ON CONFLICT (link, tag) DO UPDATE SET tag = excluded.tag";
+    let sql = match db {
+        Conn::Sqlite(_) => SQLITE,
+        Conn::Postgres(_) => POSTGRES,
+    };
+    let links: Vec<i64> = links.iter().map(|(link, _)| *link).collect();
+    let keys: Vec<&str> = tags.iter().map(Tag::key).collect();
+    let stored = execute!(db, sql; tenant.as_str(), json(&links)?, json(&keys)?)?;
+    Ok(usize::try_from(stored).unwrap_or(0))
+}
+
+/// The same for links that have different tags.
+async fn insert_pairs(db: &mut Conn<'_>, tenant: &TenantId, links: &[Tagged<'_>]) -> Result<usize, DbError> {
     const SQLITE: &str = "
         INSERT INTO link_tags (link, tag)
         SELECT pair.value ->> 0, t.number FROM json_each($2) AS pair CROSS JOIN tags t
@@ -87,6 +120,8 @@ async fn insert_pairs(db: &mut Conn<'_>, tenant: &TenantId, pairs: &[(i64, &str)
         Conn::Sqlite(_) => SQLITE,
         Conn::Postgres(_) => POSTGRES,
     };
+    let pairs: Vec<(i64, &str)> =
+        links.iter().flat_map(|(link, tags)| tags.iter().map(|tag| (*link, tag.key()))).collect();
     let stored = execute!(db, sql; tenant.as_str(), json(&pairs)?)?;
     Ok(usize::try_from(stored).unwrap_or(0))
 }
@@ -113,19 +148,30 @@ async fn insert(db: &mut Conn<'_>, tenant: &TenantId, tags: &[&Tag], numbers: &[
     Ok(count <= MAX_TAGS_OF_ACCOUNT)
 }
 
-/// Replaces the tags of a link.
+/// Replaces the tags of links, up to 100, with these.
 pub(crate) async fn replace(
     db: &mut Conn<'_>,
     tenant: &TenantId,
-    link: Tagged<'_>,
+    links: &[i64],
+    tags: &[Tag],
     draw: impl Fn(usize) -> Vec<i64>,
 ) -> Result<Given, DbError> {
-    let before = remove(db, link.0).await?;
+    let kept = numbers_of(db, tenant, tags).await?;
+    let (all, kept) = (padded(links), padded(&kept));
+    // Built only from our own text.
+    let sql = AssertSqlSafe(format!(
+        "DELETE FROM link_tags WHERE link IN ({}) AND tag NOT IN ({}) RETURNING tag",
+        placeholders(1, all.len()),
+        placeholders(all.len() + 1, kept.len())
+    ));
+    let mut gone: Vec<i64> = on!(db, c => all.iter().chain(&kept)
+        .fold(sqlx::query_scalar(sql), |query, number| query.bind(*number)).fetch_all(c).await)?;
+    gone.sort_unstable();
+    gone.dedup();
     // Tags that are no longer used are removed first, so that they do not count towards the limit.
-    let kept = numbers_of(db, tenant, link.1).await?;
-    let gone: Vec<i64> = before.into_iter().filter(|number| !kept.contains(number)).collect();
     prune(db, &gone).await?;
-    give(db, tenant, &[link], draw).await
+    let tagged: Vec<Tagged<'_>> = links.iter().map(|link| (*link, tags)).collect();
+    give(db, tenant, &tagged, draw).await
 }
 
 /// Adds tags to links, up to 100, and removes others from them. Returns the links that would have too many tags, for which the
@@ -179,16 +225,15 @@ async fn remove(db: &mut Conn<'_>, link: i64) -> Result<Vec<i64>, DbError> {
 
 /// Deletes those of these tags that no link has.
 async fn prune(db: &mut Conn<'_>, numbers: &[i64]) -> Result<(), DbError> {
-    if numbers.is_empty() {
-        return Ok(());
+    for numbers in numbers.chunks(PADDED_UP_TO).map(padded) {
+        // Built only from our own text.
+        let sql = AssertSqlSafe(format!(
+            "DELETE FROM tags WHERE number IN ({}) AND NOT EXISTS (SELECT 1 FROM link_tags m WHERE m.tag = tags.number)",
+            placeholders(1, numbers.len())
+        ));
+        on!(db, c => numbers.iter().fold(sqlx::query(sql), |query, number| query.bind(*number))
+            .execute(c).await.map(drop))?;
     }
-    let numbers = padded(numbers);
-    // Built only from our own text.
-    let sql = AssertSqlSafe(format!(
-        "DELETE FROM tags WHERE number IN ({}) AND NOT EXISTS (SELECT 1 FROM link_tags m WHERE m.tag = tags.number)",
-        placeholders(1, numbers.len())
-    ));
-    on!(db, c => numbers.iter().fold(sqlx::query(sql), |query, number| query.bind(*number)).execute(c).await.map(drop))?;
     Ok(())
 }
 

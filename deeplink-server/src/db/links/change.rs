@@ -67,7 +67,7 @@ pub(crate) async fn update(
     link.updated_at = change.at;
     let is_retagged = patch.tags.as_ref().is_some_and(|tags| *tags != before.content.tags);
     if is_retagged || is_renamed || link.content != before.content {
-        link_history::record(db, &before, change).await?;
+        link_history::record(db, std::slice::from_ref(&before), change).await?;
     }
     store(db, &link).await?;
     Ok(Updated::Link(Box::new(link)))
@@ -150,7 +150,7 @@ pub(crate) async fn delete(
         UPDATE links SET deleted_at = $3
         WHERE tenant_id = $1 AND link_id = $2 AND taken_down AND deleted_at IS NULL RETURNING position";
     let Some(before) = find_locked(db, tenant, link_id, change.at).await? else { return Ok(false) };
-    link_history::record(db, &before, change).await?;
+    link_history::record(db, std::slice::from_ref(&before), change).await?;
     let now = change.at;
     // The guard on `taken_down` settles a race with flagging: PostgreSQL checks it again after waiting for the row's lock.
     if remove(db, tenant, link_id, now).await? {
