@@ -41,7 +41,7 @@ string; a line break is added unless the text ends with one.
 
 The jq language is that of jaq, which lacks IN, input, input_filename, input_line_number, ascii,
 $ENV, $__loc__ and %Z in strptime; env is null. Jinja is that of MiniJinja, without truncate, macros
-and include.
+or include.
 
 If a program or template does not parse, the exit code is 2, and nothing is sent. If it fails on a
 record, the exit code is 1: a command that only reads stops there, and any other one continues and

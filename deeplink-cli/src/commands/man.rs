@@ -116,7 +116,10 @@ fn page(command: &Command, name: &str, date: &str) -> io::Result<String> {
     end.control("fi", []);
     if !is_root {
         end.control("SH", ["SEE ALSO"]);
-        end.text([bold("dl"), roman("(1) has the global options, the exit statuses, the environment and the files.")]);
+        end.text([
+            bold("dl"),
+            roman("(1) documents the global options, exit statuses, environment variables and files."),
+        ]);
     }
     end.to_writer(&mut text)?;
     text.flush()?;

@@ -20,7 +20,7 @@ use crate::help::help;
 /// Serve tools for AI agents over MCP, on stdin and stdout
 #[derive(Debug, Args)]
 #[command(after_help = help(
-    "MCP clients, the programs that run AI agents, start this command themselves: configure it there as command \"dl\" with \
+    "MCP clients, the programs that run AI agents, start this command themselves: configure it in the client as command \"dl\" with \
      argument \"mcp\". Agents can then create, change, find, resolve and explain links, get QR codes and reports, and use the \
      other tools. They have the permissions of the key: with an affiliate's credential, only those of the affiliate. The \
      command exits when stdin is closed.",

@@ -16,8 +16,8 @@ use crate::output;
     args_conflicts_with_subcommands = true,
     arg_required_else_help = true,
     after_help = help(
-        "With the ID or URL of a short link, such as \"dl open spring-42\", opens the link's page in the account. If the URL has \
-         another host than the service, dl first asks the service whether the link is there. The URL of the page is printed \
+        "With the ID or URL of a short link, such as \"dl open spring-42\", opens the link's page in the account. If the URL's \
+         host is not the service's, dl first asks the service whether the link is there. The URL of the page is printed \
          too; with --dry-run it is only printed. To visit the link itself, use dl links open.",
         &["dl open signin", "dl open signin --provider github --no-browser"]
     )

@@ -241,7 +241,7 @@ pub(super) fn alternate_limit() -> ApiError {
 /// request HTML, always get 404. Takes effect once the domain is verified. A URL is not used if it is later added to
 /// the threat list, or if one of the account's links to it is taken down.
 ///
-/// With `long_links`, the domain supports long links of Firebase Dynamic Links: `/?link=…` with `apn`, `isi`, `afl`,
+/// With `long_links`, the domain supports long Firebase Dynamic Links: `/?link=…` with `apn`, `isi`, `afl`,
 /// `ifl`, `st`, `sd`, `si` and `efr`. `link`, `afl` and `ifl` must be http or https URLs on one of the `allowed_hosts`;
 /// otherwise, the response is the same as for a nonexistent link. The App Store and Google Play are used only if
 /// `apps.apple.com` and `play.google.com`, respectively, are among them. Visits to long links are not counted.

@@ -30,7 +30,7 @@ const TOP: u32 = 25;
      did not come from a link are shown separately, as unattributed. An install that is opened again from a link counts as \
      engaged. Counts of several links are combined, and an \
      install that opened two of them is counted once; the maximum is 100 links. Each percentage is relative to the step \
-     above; above 100%, it is a ratio, such as 1.5 per user. Among several IDs, unknown ones count as zero. Days and hours \
+     above; above 100%, it is a ratio, such as 1.5 per user. If you specify several IDs, unknown ones count as zero. Days and hours \
      are in UTC. Clicks that a previous service counted (imported_clicks) are shown separately, in reports on a single \
      link. With --tz, the dates in --from and --to are in that time zone, and so are the days of --group-by day; hours \
      stay in UTC. Clicks are counted by whole \
