@@ -136,7 +136,7 @@ fn an_error_of_a_program_names_the_record() {
     let ran = dl.run("links list --jq '@csv'");
     assert!(ran.fails(1).contains("@csv requires an array, such as [.link_id, .url] | @csv"), "{ran}");
     let ran = dl.run("links list -o json --jq 'error(\"no\")'");
-    assert_eq!(ran.fails(1), "error: --jq: no\n", "{ran}");
+    assert!(ran.fails(1).contains("\"--jq: no\""), "{ran}");
 }
 
 /// A program or a template that begins with `-` needs no `=`.
@@ -273,7 +273,7 @@ fn a_program_for_the_list_is_noticed() {
 /// Objects are JSON in a template too, and null has its name there.
 #[test]
 fn templates_render_json() {
-    let body = r#"{"link_id":"one","url":"https://go.example.com/one","name":null,"metadata":{"season":"spring","on":true,"none":null},"tags":["a","b"]}"#;
+    let body = r#"{"link_id":"one","url":"https://go.example.com/one","name":null,"metadata":{"season":"spring","on":true,"none":null},"tags":["a","b"],"status":"active","enabled":true,"created_at":"2026-11-20T09:30:00.000Z","updated_at":"2026-11-20T09:30:00.000Z"}"#;
     let double = Double::new(move |_| Answer::new(200, body));
     let dl = Dl::at(&double.url);
     assert_eq!(

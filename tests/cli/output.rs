@@ -142,7 +142,7 @@ fn fields_choose_and_order() {
 /// Fields may be separated by blanks, named twice, or named as the API names them.
 #[test]
 fn fields_are_found_by_every_name() {
-    let body = r#"{"link_id":"one","url":"https://go.example.com/one","social_preview":{"title":"T"},"metadata":{"season":"spring"},"status":"active"}"#;
+    let body = r#"{"link_id":"one","url":"https://go.example.com/one","social_preview":{"title":"T"},"metadata":{"season":"spring"},"status":"active","enabled":true,"created_at":"2026-11-20T09:30:00.000Z","updated_at":"2026-11-20T09:30:00.000Z"}"#;
     let double = Double::new(move |_| Answer::new(200, body));
     let dl = Dl::at(&double.url);
     assert_eq!(dl.run("links get one --fields 'link_id, status'").ok(), "one\tactive\n");

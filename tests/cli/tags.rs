@@ -124,9 +124,9 @@ fn text_may_begin_with_a_hyphen() {
     )
     .ok();
     let body = double.only().json();
-    assert_eq!(body["social_preview"], json!({"title": "-20% off", "description": "- a"}));
+    assert_eq!(body["social_preview"], json!({"title": "-20% off", "description": "- a", "image_url": null}));
     assert_eq!((&body["name"], &body["tags"]), (&json!("-n"), &json!(["-50"])));
-    assert_eq!(body["agent_context"], json!({"cta": "-> go", "description": "-d"}));
+    assert_eq!(body["agent_context"], json!({"action": null, "cta": "-> go", "description": "-d"}));
     assert_eq!(body["metadata"], json!({"-k": "-v"}));
     assert_eq!(body["web_url"], "https://example.com/?utm_source=-news");
 }

@@ -36,8 +36,8 @@ Results go to stdout in one of these formats (-o, DL_OUTPUT, or dl config set ou
 jsonl prints. With -o json or --json, they run on whole responses instead, which are then kept in
 memory. --jq prints strings raw and everything else as JSON, one result per line, or indented on a
 terminal; nan and infinite, such as 1/0, are printed as null. In a template, fields are variables, an
-array is the variable items, objects and lists are rendered as JSON, and null (or none) as an empty
-string; a line break is added unless the text ends with one.
+array is the variable items, booleans, objects and lists are rendered as JSON, and null (or none) as
+an empty string; a line break is added unless the text ends with one.
 
 The jq language is that of jaq, which lacks IN, input, input_filename, input_line_number, ascii,
 $ENV, $__loc__ and %Z in strptime; env is null. Jinja is that of MiniJinja, without truncate, macros

@@ -33,7 +33,7 @@ impl Template {
         environment.add_global("null", ());
         environment.set_formatter(|out, state, value| match value.kind() {
             ValueKind::None => Ok(()),
-            ValueKind::Map | ValueKind::Seq | ValueKind::Iterable => {
+            ValueKind::Bool | ValueKind::Map | ValueKind::Seq | ValueKind::Iterable => {
                 let json = serde_json::to_string(value);
                 let json = json.map_err(|error| Error::new(ErrorKind::BadSerialization, error.to_string()))?;
                 out.write_str(&json).map_err(Error::from)
